@@ -14,6 +14,7 @@ COPY migrations ./migrations
 # What /docs shows.
 COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY docs ./docs
+COPY examples ./examples
 ARG BUILD_COMMIT=""
 # The bill of materials lies beside the bundle, as dist/sbom.json.
 RUN BUILD_COMMIT="$BUILD_COMMIT" node scripts/build.mjs && npm run -s sbom > dist/sbom.json

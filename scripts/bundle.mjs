@@ -16,11 +16,11 @@ const commit = () => {
 const migrations = () =>
   Object.fromEntries(readdirSync("migrations").map((name) => [name, readFileSync(join("migrations", name), "utf8")]))
 
-/** The Markdown that /docs shows. */
+/** What /docs shows: Markdown, and the Bridges to start from. */
 const pages = () => {
-  const files = [".", "docs"].flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+  const files = [".", "docs", "examples"].flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
   return Object.fromEntries(
-    files.filter((file) => file.endsWith(".md")).map((file) => [file, readFileSync(file, "utf8")])
+    files.filter((file) => /\.(md|go|py)$/.test(file)).map((file) => [file, readFileSync(file, "utf8")])
   )
 }
 

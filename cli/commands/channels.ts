@@ -4,6 +4,7 @@ import { Flag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { channelKinds, type ChannelKind } from "../../src/push/Channel.ts"
 import { isSecret, makeSecret } from "../../src/push/channels/webhook/webhook.ts"
+import { uuidHere } from "../../src/platform/crypto/Random.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
@@ -50,7 +51,7 @@ const createChannel = command("create-channel", {
       Effect.gen(function* () {
         const given = Option.isSome(secretFile) ? yield* readSecret(secretFile.value, kind) : undefined
         const secret = given ?? (kind === "webhook" ? makeSecret() : undefined)
-        const create = persistently(channels.create({ project_id, kind, url, secret, titles }))
+        const create = persistently(channels.create({ project_id, kind, url, secret, titles }, yield* uuidHere))
         const created = yield* keeping(out, secret, create)
         return { ...created, ...Option.match(out, { onNone: () => ({}), onSome: (file) => ({ file }) }) }
       })
@@ -88,8 +89,8 @@ const testChannel = command("test-channel", {
   description:
     "Send a test to a channel and show what became of it; the server must be running; exit code 1 if it failed",
   remote: "write",
-  flags: { channel },
-  run: ({ channel }) => using(({ channels }) => channels.test(channel)),
+  flags: { channel, id: Flags.newUuid },
+  run: ({ channel, id }) => using(({ channels, persistently }) => persistently(channels.test(channel, id))),
   print: (tested) => [
     ...facts(tested),
     next(

@@ -1,5 +1,5 @@
 /** Plays the service against any Bridge, and tells which promises it keeps. */
-import { Console, Effect, Option, Redacted } from "effect"
+import { Console, Data, Effect, Option, Redacted } from "effect"
 import { Argument, Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { mint } from "../../src/platform/crypto/Tokens.ts"
@@ -9,6 +9,8 @@ import { fileWork } from "../support/SecretFiles.ts"
 
 /** Scenarios at once: most of the time of one goes by waiting. */
 const atOnce = 4
+
+class NoScenario extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
 
 export const checkBridge = frame("check-bridge", {
   description: [
@@ -33,6 +35,9 @@ export const checkBridge = frame("check-bridge", {
       const kit = yield* Effect.promise(() => import("../../src/client/check/Scenarios.ts"))
       const report = yield* Effect.promise(() => import("../../src/client/check/Report.ts"))
       const isChosen = ({ name }: { readonly name: string }) => name.includes(Option.getOrElse(only, () => ""))
+      if (!kit.scenarios.some(isChosen)) {
+        return yield* new NoScenario({ message: "No scenario has the text of --only in its name." })
+      }
       const check = {
         command,
         environment: process.env,
@@ -57,7 +62,8 @@ export const checkBridge = frame("check-bridge", {
       if (Option.isSome(junit)) {
         yield* fileWork(junit.value, () => writeFileSync(junit.value, report.junit(whole)))
       }
-      return { ...whole, lines: report.lines(whole) }
+      const unplayed = enrolled.kept ? [] : ["The other scenarios need a Bridge that enrolls: they were not played."]
+      return { ...whole, lines: [...report.lines(whole), ...unplayed] }
     }),
   print: ({ lines }) => lines,
   ok: ({ ok }) => ok

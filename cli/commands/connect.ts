@@ -14,7 +14,7 @@ import {
   type Places,
   type Scope
 } from "../../src/client/connect/Clients.ts"
-import { type ConfigRefused, read, refused, replace } from "../../src/client/connect/ConfigFile.ts"
+import { type ConfigRefused, read, refused, replaceAll } from "../../src/client/connect/ConfigFile.ts"
 import type { Edited } from "../../src/client/connect/Edit.ts"
 import { hooksOf, withHooks } from "../../src/client/connect/Hooks.ts"
 import * as Section from "../../src/client/connect/Section.ts"
@@ -159,6 +159,7 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
     })
     return { client, parts: printed, next }
   }
+  if (folder !== undefined && !check && !remove) yield* reading(folder, ({ token }) => token)
   // Everything is read before anything is written: a file that is refused keeps the others as they are.
   const before = new Map<string, string | undefined>()
   for (const { file } of parts) before.set(file, yield* read(file))
@@ -182,13 +183,13 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
           : yield* tokenIn(variable)
     return result(() => "checked", { findings: [...findings, ...(yield* tryConnection(url, token))], next: [] })
   }
-  for (const [file, text] of after) {
-    const was = before.get(file)
-    if (text === (was ?? "")) continue
+  const changes = Array.from(after).flatMap(([path, text]) => {
+    const was = before.get(path)
+    if (text === (was ?? "")) return []
     // A file that did not exist ends with a newline; that tells it from an empty one when our part is removed.
-    const ended = was === undefined && text !== null && text !== "" ? `${text}\n` : text
-    yield* replace(file, was, ended, [places.home, places.project])
-  }
+    return [{ path, before: was, after: was === undefined && text !== null && text !== "" ? `${text}\n` : text }]
+  })
+  yield* replaceAll(changes, [places.home, places.project])
   return result((part) => (changed.has(part) ? (remove ? "removed" : "written") : "unchanged"))
 })
 

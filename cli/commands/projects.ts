@@ -10,7 +10,7 @@ import { watching } from "../support/progress.ts"
 const createProject = command("create-project", {
   description: "Create a project",
   remote: "write",
-  flags: { name: Flags.label("name", 120, "Display name"), id: Flags.newProject },
+  flags: { name: Flags.label("name", 120, "Display name"), id: Flags.newUuid },
   run: ({ id, name }) => using(({ persistently, projects }) => persistently(projects.create(name, id))),
   print: (project) => [
     ...facts(project),

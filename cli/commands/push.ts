@@ -69,8 +69,11 @@ const rekeyPushTokens = command("rekey-push-tokens", {
 const rotateWebPushKey = command("rotate-web-push-key", {
   description: "Let browsers subscribe with a new web push key from now on; earlier subscriptions keep theirs",
   remote: "write",
-  flags: {},
-  run: () => using(({ pushAdmin }) => Effect.map(pushAdmin.rotateWebPushKey, ({ public_key }) => ({ public_key }))),
+  flags: { id: Flags.newUuid },
+  run: ({ id }) =>
+    using(({ persistently, pushAdmin }) =>
+      Effect.map(persistently(pushAdmin.rotateWebPushKey(id)), ({ public_key }) => ({ public_key }))
+    ),
   print: (rotated) => [...facts(rotated), next("push-status", "shows how many browsers still use which key")]
 })
 

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
 import { command, using } from "../support/command.ts"
 import { stdoutClosed } from "../support/frame.ts"
-import { HeldServices } from "../support/using.ts"
+import { HeldServices } from "../support/HeldServices.ts"
 import { facts, json, type Line, next, printed, table } from "../support/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"

@@ -2,7 +2,7 @@
 import { Config, DateTime, Duration, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Flag } from "effect/cli"
 import { isPrefix } from "../../src/operator/IdPrefix.ts"
-import { uuidAt } from "../../src/platform/crypto/Random.ts"
+import { uuidHere } from "../../src/platform/crypto/Random.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
@@ -56,19 +56,15 @@ export const anyProject = (description: string) =>
 export const thatProject = anyProject("Id or name of the project; see list-projects")
 
 /**
- * The id of what a command makes. It is made where the command is typed, so that the command can be repeated when its answer
- * was lost, and makes no second one.
+ * The id of what a command makes or sends. It is made where the command is typed, so that the command can be repeated when its
+ * answer was lost, and does nothing twice.
  */
 const newId = <A>(expected: string, schema: Schema.Codec<A, string>, fresh: Effect.Effect<A>) =>
   flag("id", schema, expected, "Its id, to repeat a command whose answer was lost; default: a new one").pipe(
     Flag.withDefault(fresh)
   )
 
-export const newProject = newId(
-  "expected a UUID",
-  Uuid,
-  Effect.flatMap(DateTime.now, (now) => uuidAt(DateTime.toDateUtc(now)))
-)
+export const newUuid = newId("expected a UUID", Uuid, uuidHere)
 
 export const newOauthClient = newId(
   "expected a client id: sci_...",

@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import * as fs from "node:fs"
-import { basename, dirname, join, resolve, sep } from "node:path"
+import { basename, dirname, join, relative, resolve, sep } from "node:path"
 import type { Format } from "../../src/agents/transfer/sources/formats.ts"
 import type { SourceFile } from "../../src/agents/transfer/sources/Place.ts"
 import { fileError, FileError } from "./SecretFiles.ts"
@@ -38,7 +38,7 @@ const read = (path: string, format: Format) => {
   }
   const root = isFolder ? given : dirname(given)
   const budget = { left: most.all }
-  const one = found ?? (isFolder ? undefined : basename(given))
+  const one = found === undefined ? (isFolder ? undefined : basename(given)) : targetOf(root, found)
   const files =
     one === undefined
       ? notesIn(root, budget)
@@ -61,27 +61,28 @@ const notesIn = (root: string, budget: { left: number }): ReadonlyArray<SourceFi
       const path = folder === "" ? entry.name : `${folder}/${entry.name}`
       if (entry.name.startsWith(".") || entry.name === "node_modules") continue
       const isNote = entry.name.toLowerCase().endsWith(".md")
-      if (entry.isSymbolicLink()) checkLink(root, path)
+      // A link within the folder is left out, because its target is read by itself.
+      if (entry.isSymbolicLink()) targetOf(root, path)
       else if (entry.isDirectory()) walk(path, depth + 1)
       else if (isNote && entry.isFile()) {
         if (files.length === most.files) throw new FileError({ message: `${root} has more than ${most.files} notes.` })
         files.push(fileIn(root, path, most.note, budget))
-      } else if (isNote) throw new FileError({ message: `${path} is not a file.` })
+      } else if (isNote) throw new FileError({ message: `${path} is not a file. Nothing was imported.` })
     }
   }
   walk("", 0)
   return files
 }
 
-/** A link within the folder is left out, because its target is read by itself. */
-const checkLink = (root: string, path: string) => {
-  let target: string | undefined
+/** Where a path leads, through links too; it has to stay within the folder. */
+const targetOf = (root: string, path: string): string => {
+  let target: string
   try {
     target = fs.realpathSync(join(root, path))
   } catch {
     throw new FileError({ message: `${path} is a link that leads nowhere; remove it. Nothing was imported.` })
   }
-  if (target === root || target.startsWith(`${root}${root.endsWith(sep) ? "" : sep}`)) return
+  if (target === root || target.startsWith(`${root}${root.endsWith(sep) ? "" : sep}`)) return relative(root, target)
   throw new FileError({ message: `${path} is a link that leads out of ${root}; remove it. Nothing was imported.` })
 }
 

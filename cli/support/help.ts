@@ -18,7 +18,7 @@ export const helpOf = (doc: HelpDoc.HelpDoc): string => {
     ...(doc.subcommands ?? []).map(({ commands, group }) =>
       section(
         group?.toUpperCase() ?? "COMMANDS",
-        commands.map(({ description, name }) => [name, description]),
+        commands.map(({ description, name, shortDescription }) => [name, shortDescription ?? description]),
         width
       )
     ),
@@ -35,13 +35,17 @@ type Row = readonly [name: string, description: string]
 export const usageOf = ({ args, commandPath, flags, subcommands }: HelpDoc.HelpDoc) => {
   const needed = flags.filter(({ required }) => required)
   return [
-    (commandPath ?? []).join(" "),
+    typedAs(commandPath ?? []),
     ...(subcommands === undefined ? [] : ["COMMAND"]),
     ...needed.map((flag) => `--${flag.name} ${partsOf(flag).values}`),
     ...(flags.length > needed.length || subcommands !== undefined ? ["[flags]"] : []),
     ...(args ?? []).map(({ name, variadic }) => `${name.toUpperCase()}${variadic ? "..." : ""}`)
   ].join(" ")
 }
+
+/** `bridge` is the name of no program: it is called as `bridge-service bridge`. */
+export const typedAs = ([program = "", ...path]: ReadonlyArray<string>) =>
+  [program === "bridge" ? "bridge-service bridge" : program, ...path].join(" ")
 
 const usage = (doc: HelpDoc.HelpDoc, width: number) =>
   wrapped(usageOf(doc), width - 6).map((line, number) => (number === 0 ? `  ${line}` : `      ${line}`))

@@ -8,8 +8,9 @@
 import { Console, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Page } from "../../src/platform/sql/Page.ts"
+import { HeldServices } from "./HeldServices.ts"
 import { Json, type RemoteFailure, stdoutClosed } from "./frame.ts"
-import { HeldServices, using } from "./using.ts"
+import { using } from "./using.ts"
 import * as Flags from "./Flags.ts"
 import { next, printed, table, Write } from "./Print.ts"
 import { remoteTarget, sender } from "./remote/remotely.ts"
@@ -141,7 +142,7 @@ export const list = <
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
     const after = yield* reading((source) => pages(source, { after: from, limit }, (page) => void items.push(...page)))
-    const again = after === undefined ? parts.next(items, given) : `${name}${typed({ ...given, after })}`
+    const again = after === undefined ? withoutOnly(parts.next(items, given)) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
     yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
   })
@@ -157,12 +158,15 @@ const projectOf = (flags: unknown) => {
   return Option.isOption(project) ? Option.getOrNull(project) : (project ?? null)
 }
 
+/** From elsewhere the only project is not known by its id. It needs no flag. */
+const withoutOnly = (command: string) => command.replace(/ --project (?= |$)/, "")
+
 /** Flags as they are typed. */
 const typed = (flags: object) =>
   Object.entries(flags)
     .flatMap(([name, value]) =>
       (Option.isOption(value) ? Option.toArray(value) : [value]).flat().map((one: unknown) => [name, one] as const)
     )
-    .filter(([, value]) => value !== undefined)
+    .filter(([, value]) => value !== undefined && value !== Flags.onlyProject)
     .map(([name, value]) => ` --${name} ${shellWord(value instanceof Date ? value.toISOString() : String(value))}`)
     .join("")

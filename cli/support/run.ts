@@ -14,7 +14,7 @@ import { loggingToStderr } from "../../src/platform/process/Logging.ts"
 import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
 import { codeOf, usageMessage } from "./failures.ts"
-import { helpOf } from "./help.ts"
+import { helpOf, typedAs } from "./help.ts"
 import { asJson, json, printed } from "./Print.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
@@ -61,7 +61,7 @@ const printError = (code: string, message: string) =>
 const presenter = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag === "InvalidInvocation") {
-      const help = asJson ? "" : `\nSee: ${event.commandPath.join(" ")} --help`
+      const help = asJson ? "" : `\nSee: ${typedAs(event.commandPath)} --help`
       return printError("usage", event.errors.map(usageMessage).join("\n") + help)
     }
     if (event._tag === "Help" && event.reason === "Implicit") {

@@ -27,7 +27,7 @@ export const facts = (record: object): ReadonlyArray<Line> => [
     return rows
       .map(([name, value]) => {
         const relative = screen !== undefined && value instanceof Date ? ` (${since(value, screen.now)})` : ""
-        return `${name.padEnd(left)}  ${coloured(visible(plain(value)), screen)}${relative}`
+        return `${name.padEnd(left)}  ${coloured(visible(screen === undefined ? plain(value) : spelled(value)), screen)}${relative}`
       })
       .join("\n")
   }
@@ -134,9 +134,11 @@ const plain = (value: unknown): string => {
   return typeof value === "object" ? JSON.stringify(value) : String(value)
 }
 
-const short = (value: unknown, now: number): string => {
-  if (value instanceof Date) return since(value, now)
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return plain(value)
+const short = (value: unknown, now: number): string => (value instanceof Date ? since(value, now) : spelled(value))
+
+/** An object as `name=value name=value`. */
+const spelled = (value: unknown): string => {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Date) return plain(value)
   return (
     Object.entries(value)
       .map(([name, part]) => `${name}=${plain(part)}`)

@@ -1,11 +1,7 @@
 /** The services on the database. They are imported only when a command runs, so that --help stays fast. */
-import { Context, Effect } from "effect"
+import { Effect } from "effect"
+import { HeldServices } from "./HeldServices.ts"
 import type { Services } from "./Services.ts"
-
-/** The services of the server, when it runs a command for an operator elsewhere. */
-export const HeldServices = Context.Reference<Services | undefined>("cli/HeldServices", {
-  defaultValue: () => undefined
-})
 
 export const using = <A, E>(work: (services: Services) => Effect.Effect<A, E>) =>
   Effect.flatMap(HeldServices, (held) =>

@@ -3,12 +3,14 @@ import { Context, Effect, Exit, Layer, Option, type Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Attempts, type Outcome } from "../platform/edge/Attempts.ts"
 import { bindableCredentialOf, credentialOf } from "../platform/edge/BearerCredential.ts"
+import { presentedBy } from "../platform/edge/Presented.ts"
 import { RateLimit } from "../platform/edge/RateLimit.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"
 import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentApi.ts"
 import { refuse } from "../wire/Errors.ts"
 import { Bearer, BootstrapCredential, BridgeToken, LimitedByCredential } from "../wire/Headers.ts"
 import { answer, Refusal } from "../wire/Refusal.ts"
+import { CurrentClaim, Possession } from "./possession/Possession.ts"
 
 type Response = HttpServerResponse.HttpServerResponse
 
@@ -23,16 +25,20 @@ const limitedByCredential = Layer.effect(
   LimitedByCredential,
   Effect.gen(function* () {
     const attempts = yield* Attempts
+    const possession = yield* Possession
     const perCredential = (yield* RateLimit).buckets(rate)
     const limited = (seconds: number) => Effect.succeed(answer(refuse("rate_limited", seconds)))
     return <E, R>(handled: Effect.Effect<Response, E, R>) =>
       Effect.gen(function* () {
-        const { headers } = yield* HttpServerRequest.HttpServerRequest
-        const presented = bindableCredentialOf(headers["authorization"])
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const presented = bindableCredentialOf(request.headers["authorization"])
         if (Option.isNone(presented)) return yield* handled
+        const credential = presented.value
+        const claim = yield* possession.claim(credential, presentedBy(request))
+        const claimed = claim && { jkt: claim.key.thumbprint, isSigned: claim.isSigned }
         return yield* attempts.attempt(
-          { credential: presented.value, perCredential, outcomeOf, limited },
-          Effect.provideService(handled, Presented, presented)
+          { credential, claimed, perCredential, outcomeOf, limited },
+          handled.pipe(Effect.provideService(Presented, presented), Effect.provideService(CurrentClaim, claim))
         )
       })
   })
@@ -41,6 +47,7 @@ const limitedByCredential = Layer.effect(
 /** What an answer says about the credential. Only authenticated callers get codes about state. */
 const outcomeOf = (exit: Exit.Exit<Response, unknown>): Outcome => {
   const answered = Exit.isSuccess(exit) ? exit.value : Option.getOrUndefined(Exit.findErrorOption(exit))
+  if (answered instanceof Refusal && answered._tag === "bridge_proof_of_possession_invalid") return "unproven"
   const status =
     answered instanceof Refusal || HttpServerResponse.isHttpServerResponse(answered) ? answered.status : 500
   if (status === 401) return "rejected"

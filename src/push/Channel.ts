@@ -1,5 +1,4 @@
 /** A channel's target: the secret that is sealed as its push token, as JSON. Whoever has it can post there. */
-import { isIP } from "node:net"
 import { Redacted } from "effect"
 
 export const channelKinds = ["ntfy", "webhook"] as const
@@ -24,6 +23,6 @@ export const isAllowedTarget = (url: string, privateHosts: ReadonlySet<string>):
   const { hash, hostname, password, protocol, username } = new URL(url)
   if (username !== "" || password !== "" || hash !== "") return false
   if (privateHosts.has(hostname)) return protocol === "https:" || protocol === "http:"
-  const isAddress = isIP(hostname.replaceAll(/[[\]]/g, "")) !== 0
-  return protocol === "https:" && !isAddress && /\.[a-z][a-z0-9-]*$/.test(hostname)
+  // The last part of an address is a number, or a bracket.
+  return protocol === "https:" && /\.[a-z][a-z0-9-]*$/.test(hostname)
 }

@@ -104,6 +104,23 @@ layer(Service.layer)("import-memory", (it) => {
     })
   )
 
+  it.effect("a rule across the page is no front matter, and no title", () =>
+    Effect.gen(function* () {
+      const { project_id } = yield* agentOf
+      const files = {
+        "a.md": "---\n\nAfter a rule.\n",
+        "b.md": "---\nBetween rules.\n---\n",
+        "c.md": "---\n---\n# Without fields\n"
+      }
+      const { lines } = yield* bring(project_id, files)
+      assert.deepStrictEqual(done(lines), [
+        ["added", "After a rule."],
+        ["added", "Between rules."],
+        ["added", "Without fields"]
+      ])
+    })
+  )
+
   it.effect("a source that is imported again changes nothing", () =>
     Effect.gen(function* () {
       const { project_id } = yield* agentOf
@@ -144,7 +161,8 @@ layer(Service.layer)("import-memory", (it) => {
         const first = yield* bring(project_id, {
           "a.md": sections("Old."),
           "x.md": "# X\n\nText.\n",
-          "y.md": "# Y\n\nText.\n"
+          "y.md": "# Y\n\nText.\n",
+          "z.md": "# Z\n\nNobody brings it again.\n"
         })
         const [, b, c, x, y] = first.lines.map(({ id }) => id!)
         yield* agent.write("memory_add", { kind: "note", body: "Better.", supersedes: x })
@@ -240,6 +258,22 @@ layer(Service.layer)("import-memory", (it) => {
     })
   )
 
+  it.effect(
+    "a line as bd export writes it keeps everything that a person wrote; without a priority it is the highest",
+    () =>
+      Effect.gen(function* () {
+        const agent = yield* agentOf
+        const file = `{"_type":"issue","id":"bd-7a.1","title":"Fix the cart","description":"It loses items.","spec_id":"cart-2","status":"open","issue_type":"bug","owner":"ann@example.com","estimated_minutes":90,"created_at":"2026-04-20T12:00:00Z","created_by":"Ann","updated_at":"2026-04-21T12:00:00Z","metadata":{"files":["cart.ts"]},"dependencies":[{"issue_id":"bd-7a.1","depends_on_id":"bd-9","type":"discovered-from","created_at":"2026-04-20T12:00:00Z","created_by":"Ann","metadata":"{}"}],"dependency_count":0,"dependent_count":0,"comment_count":0}\n`
+        const { lines } = yield* bring(agent.project_id, { "issues.jsonl": file }, { format: "beads" })
+        const { task } = (yield* agent.call("task_get", { id: lines[0]!.id })).output
+        assert.deepInclude(task, { title: "Fix the cart", priority: 0, tags: ["bug"], depends_on: [] })
+        assert.strictEqual(
+          task.body,
+          `It loses items.\n\n- beads: bd-7a.1\n- specification: cart-2\n- owner: ann@example.com\n- created by: Ann\n- estimated minutes: 90\n- metadata: {"files":["cart.ts"]}\n- discovered-from: bd-9`
+        )
+      })
+  )
+
   it.effect("a changed issue updates its task, unless the project has changed it since", () =>
     Effect.gen(function* () {
       const agent = yield* agentOf
@@ -276,6 +310,11 @@ layer(Service.layer)("import-memory", (it) => {
       const { task } = (yield* agent.call("task_get", { id: a })).output
       assert.deepInclude(task, { title: "New title", status: "done", version: 2 })
       assert.strictEqual(task.depends_on.length, 1)
+      const claimed = jsonl(issue("d", { status: "in_progress" }))
+      const d = (yield* bring(agent.project_id, { "i.jsonl": claimed }, options)).lines[0]!.id
+      assert.isNotNull((yield* agent.call("task_get", { id: d })).output.task.claimed_at)
+      yield* bring(agent.project_id, { "i.jsonl": jsonl(issue("d")) }, options)
+      assert.isNull((yield* agent.call("task_get", { id: d })).output.task.claimed_at)
       const cyclic = jsonl(
         issue("a", { status: "closed", dependencies: [blocks("d")] }),
         issue("d", { dependencies: [blocks("a")] })
@@ -320,6 +359,9 @@ layer(Service.layer)("import-memory", (it) => {
       }
       const moved = yield* bring(agent.project_id, { "drinks/coffee.md": note }, { format: "basic-memory" })
       assert.deepInclude(moved.counts, { unchanged: 1, entries_added: 0 })
+      const tagged = { "coffee.md": note.replace("- brewing", "- tea") }
+      const again = yield* bring(agent.project_id, tagged, { format: "basic-memory" })
+      assert.deepInclude(again.counts, { entries_superseded: 1 })
     })
   )
 
@@ -340,7 +382,18 @@ layer(Service.layer)("import-memory", (it) => {
       { ...whole, "b.md": "---\nbridge-service: entry\nid: [\n---\n" },
       "markdown",
       "b.md",
-      1
+      4
+    ],
+    ["front matter without an end", { ...whole, "b.md": "---\ntitle: B\n\n# B\n" }, "markdown", "b.md", 1],
+    ["front matter of 17 KiB", { ...whole, "b.md": `---\n${"a: b\n".repeat(3500)}---\nx\n` }, "markdown", "b.md", 1],
+    ["a value with a colon", { ...whole, "b.md": "---\ntags: [a]\ntitle: B: c\n---\nx\n" }, "markdown", "b.md", 3],
+    ["aliases that expand", { ...whole, "b.md": "---\na: &a [x]\nb: [*a, *a]\n---\nx\n" }, "markdown", "b.md", 1],
+    [
+      "fields nested without end",
+      { ...whole, "b.md": `---\na: ${"[".repeat(8000)}${"]".repeat(8000)}\n---\nx\n` },
+      "markdown",
+      "b.md",
+      2
     ],
     ["two files with one id", { ...twice(), ...whole }, "markdown", "c.md", 8],
     ["a line that is not JSON", { "i.jsonl": `${jsonl(issue("a"))}{"id":\n` }, "beads", "i.jsonl", 2],

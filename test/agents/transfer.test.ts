@@ -88,7 +88,7 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ["a line that is not an object", text(instead(3, "[]")), 3],
   ["a line with two members", text(instead(3, { task, memory })), 3],
   ["a line of an unknown kind", text(instead(3, { project: task })), 3],
-  ["bytes that are not UTF-8", Buffer.concat([Buffer.from(text([header])), Buffer.from([0xff, 0x0a])]), 2],
+  ["bytes that are not UTF-8", Buffer.from(text(instead(2, { memory: { ...memory, body: "a\xff" } })), "latin1"), 2],
   ["a raw NUL", text(instead(2, JSON.stringify({ memory }).replace("pelican", "peli\0can"))), 2],
   ["an escaped NUL", text(instead(2, { memory: { ...memory, body: "a\0b" } })), 2],
   ["a lone surrogate", text(instead(2, { memory: { ...memory, body: "a\ud800b" } })), 2],
@@ -130,7 +130,7 @@ const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
   ],
   ["a file without counts", text(whole.slice(0, -1)), 7],
   ["wrong counts", text(instead(7, { counts: { ...end.counts, task: 3 } })), 7],
-  ["a row after the counts", text([...whole, rows[4]]), 8],
+  ["a row after the counts", text([...whole, { receipt: { ...receipt, id: id(5), session_ref: "other" } }]), 8],
   ["a truncated last line", text(whole).slice(0, -10), 7],
   ["an empty file", "", 1]
 ]
@@ -178,6 +178,11 @@ layer(Service.layer)("transfer", (it) => {
     Effect.gen(function* () {
       const { project_id } = yield* project
       assert.deepStrictEqual(yield* load(project_id, text(whole)), end.counts)
+      const imports = SqlClient.SqlClient.use(
+        (sql) => sql`
+          select 1 from audit_event where project_id = ${project_id}::uuid and action = 'project.imported'`
+      )
+      assert.lengthOf(yield* imports, 1)
       const before = yield* rowsOf(project_id)
       assert.deepStrictEqual(yield* load(project_id, text(whole)), {
         memory: 0,
@@ -187,6 +192,7 @@ layer(Service.layer)("transfer", (it) => {
         note: 0
       })
       assert.deepStrictEqual(yield* rowsOf(project_id), before)
+      assert.lengthOf(yield* imports, 1)
     })
   )
 
@@ -195,8 +201,14 @@ layer(Service.layer)("transfer", (it) => {
       const { project_id } = yield* project
       const { note: _, ...counts } = end.counts
       assert.deepStrictEqual(yield* load(project_id, text([...whole.slice(0, 6), { counts }])), end.counts)
+      const usage = SqlClient.SqlClient.use(
+        (sql) => sql<{ readonly bytes: number; readonly receipts: number }>`
+          select stored_bytes::int as bytes, receipts::int from project_usage where project_id = ${project_id}::uuid`
+      )
+      const [before] = yield* usage
       const noted = yield* load(project_id, text([...whole.slice(0, 6), { note: remark }, oneNote]))
       assert.deepStrictEqual(noted, { memory: 0, task: 0, dependency: 0, receipt: 0, note: 1 })
+      assert.deepStrictEqual(yield* usage, [{ bytes: before!.bytes + 512 + remark.text.length, receipts: 1 }])
       assert.include(yield* save(project_id), '"note"')
     })
   )

@@ -132,3 +132,28 @@ layer(Service.layer)("with every token and without the key", (it) => {
     )
   }
 })
+
+layer(Service.layer)("with its token and without its key", (it) => {
+  it.effect("a thief neither uses up what the Bridge may nor makes the service forget it, beside it or elsewhere", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { bridge, token } = yield* holder()
+      const { keys } = bridge
+      const seen = yield* proofFor(keys, "self", token)
+      assert.strictEqual((yield* ask(limiting, "self", token, { proof: seen })).status, 200)
+      const requests = Object.values(forgeries).map((forge) =>
+        Effect.flatMap(forge({ keys, seen } as Victim, "self", token), (proof) =>
+          ask(limiting, "self", token, { proof })
+        )
+      )
+      const tries = Array.from({ length: 90 }, () => requests).flat()
+      const refused = yield* Effect.all(tries, { concurrency: 8 })
+      assert.isTrue(refused.every(({ status }) => [401, 429].includes(status)))
+      for (const on of [limiting, service]) {
+        const answer = yield* askProven(on, "prepare", token, keys, { key: "after" })
+        assert.strictEqual(answer.status, 201, answer.text)
+      }
+    })
+  )
+})

@@ -94,8 +94,14 @@ layer(Service.layer)("key rotation", (it) => {
       assert.deepStrictEqual([repeated.status, repeated.text], [200, confirmed.text])
       assert.strictEqual(repeated.headers.get("idempotency-replayed"), "true")
       expect(yield* confirmKey(on, on.token, on.old, on.next, on.prepared, "c2"), "bridge_key_rotation_confirmed")
-      const changed = { ...(yield* confirmBody(on.prepared, on.old, on.next)), nonce_b64: "AAAA" }
-      expect(yield* askProven(on, "confirmKey", on.token, on.old, { key: "c1", body: changed }), "idempotency_conflict")
+      const body = yield* confirmBody(on.prepared, on.old, on.next)
+      for (const field of ["nonce_b64", "public_key_b64", "signature_b64", "predecessor_signature_b64"]) {
+        const changed = { ...body, [field]: "AAAA" }
+        expect(
+          yield* askProven(on, "confirmKey", on.token, on.old, { key: "c1", body: changed }),
+          "idempotency_conflict"
+        )
+      }
       expect(yield* abortKey(on, on.token, on.old, on.prepared), "bridge_key_rotation_confirmed")
       expect(yield* prepareKey(on, on.token, on.old, on.next), unproven)
       expect(yield* prepareKey(on, on.token, on.next, on.next), "bridge_key_rotation_confirmed")

@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { EmbeddedJWK, importJWK, jwtVerify, SignJWT } from "jose"
 import { spawnSync } from "node:child_process"
-import { hash, randomUUID } from "node:crypto"
+import { createHmac, hash, randomUUID } from "node:crypto"
 import { sweeps } from "../../src/platform/proofs/Sweeps.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { verifyWith } from "../../src/platform/proofs/DpopProof.ts"
@@ -28,6 +28,7 @@ import {
   signed
 } from "../support/bridges/DpopProofs.ts"
 import type { Answer } from "../support/network/Http.ts"
+import * as raw from "../support/network/Raw.ts"
 import { callers, tally } from "../support/attacks/Race.ts"
 import { blocks, read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
@@ -239,6 +240,19 @@ layer(Service.layer)("a proof is refused", (it) => {
       )
     )
 
+  /** With the public key as a shared secret, which a library that trusts `alg` verifies. */
+  const shared = (name: string, jwkOfSecret?: (x: string) => object) =>
+    void (rows[name] = ({ bridge: { keys }, token }) =>
+      Effect.map(claims("self", token), (payload) => {
+        const { x } = jwkOf(keys)
+        const jwk = jwkOfSecret?.(x) ?? jwkOf(keys)
+        const header = { ...headerOf(keys), alg: "HS512", jwk }
+        const message = [header, payload].map((part) => b64(Buffer.from(JSON.stringify(part)))).join(".")
+        return `${message}.${createHmac("sha512", keys.publicKey).update(message).digest("base64url")}`
+      }))
+  shared("with alg HS512 and the public key as its secret")
+  shared("with alg HS512 and a key of kind oct", (x) => ({ kty: "oct", k: x }))
+
   const text = (name: string, change: (json: string) => string) =>
     void (rows[name] = ({ bridge, token }) =>
       Effect.map(claims("self", token), (payload) =>
@@ -275,6 +289,26 @@ layer(Service.layer)("a proof is refused", (it) => {
       })
     )
   }
+
+  it.effect("if the request spells the path otherwise", () =>
+    Effect.gen(function* () {
+      const on = yield* held
+      for (const [path, outcome] of [
+        ["/bridge/v1/tokens/sel%66", 401],
+        ["/bridge/v1/tokens/self;x", 401],
+        ["/bridge/v1/tokens/self/", 404],
+        ["//bridge/v1/tokens/self", 404],
+        ["/bridge/v1/tokens/SELF", 404],
+        // The query is not part of it, nor the host that an absolute address names (RFC 9449 4.2).
+        ["/bridge/v1/tokens/self?x=1", 200],
+        ["http://elsewhere.example/bridge/v1/tokens/self", 200]
+      ] as const) {
+        const dpop = yield* proofFor(on.bridge.keys, "self", on.token)
+        const { status } = yield* raw.request(on.url, "GET", path, { authorization: `Bearer ${on.token}`, dpop })
+        assert.strictEqual(status, outcome, path)
+      }
+    })
+  )
 
   it.effect("a second time, at any replica and endpoint with the same jti, until it is too old", () =>
     Effect.gen(function* () {

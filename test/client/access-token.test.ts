@@ -67,6 +67,17 @@ layer(Reachable)("a Bridge with a granted role", (it) => {
     })
   )
 
+  it.effect("gets another token if its clock was turned back, because nobody knows when the kept one ends", () =>
+    Effect.gen(function* () {
+      const { token } = yield* granted
+      yield* TestClock.adjust("1 hour")
+      const before = yield* token
+      const now = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+      yield* TestClock.setTime(now - 60_000)
+      assert.notStrictEqual(yield* token, before)
+    })
+  )
+
   it.effect("gets another token as soon as its key is replaced", () =>
     Effect.gen(function* () {
       const { opens, path, token } = yield* granted

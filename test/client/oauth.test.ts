@@ -79,8 +79,13 @@ layer(Reachable)("the OAuth client", (it) => {
       const { client, stored } = yield* make()
       yield* client.signIn
       const token = yield* client.accessToken
+      const before = stored.tokens
       yield* client.signOut
       assert.isFalse(yield* isAccepted(token))
+      // The grant has ended, and not only its access token.
+      stored.tokens = before
+      yield* TestClock.adjust(Duration.hours(1))
+      assert.strictEqual((yield* Effect.flip(client.accessToken))._tag, "SignInRequired")
       assert.isTrue(Option.isNone(stored.tokens))
       assert.strictEqual((yield* Effect.flip(client.accessToken))._tag, "SignInRequired")
     })

@@ -24,7 +24,7 @@ const formatter = has("mandoc")
 describe.each([
   ["service-admin", "service-admin.1", "Commands"],
   ["bridge-service", "bridge-service.1", "bridge-service"],
-  ["bridge", "bridge-service-bridge.1", "The reference Bridge"]
+  ["bridge-service bridge", "bridge-service-bridge.1", "The reference Bridge"]
 ] as const)("the manual page of %s", (program, name, part) => {
   const page = pages.get(name)!
 

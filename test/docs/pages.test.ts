@@ -37,6 +37,13 @@ describe("every link between pages", () => {
     })
   )
 
+  it.each(pages)("$page leads to the section that it names", ({ text }) => {
+    assert.deepStrictEqual(
+      text.match(/"[^"\n]+" in (?:[a-z]+\.md|\[[a-z]+\.md\]\([a-z/]+\.md\))(?!#)|[a-z]+\.md, "[^"\n]+"/g) ?? [],
+      []
+    )
+  })
+
   it.each(pages)("$page names headings that exist, as GitHub and /docs call them", ({ page, text }) => {
     for (const [, path, id] of text.matchAll(/\]\(([^)#]*)#([^)]+)\)/g)) {
       const to = path === "" ? page : join(dirname(page), path!)

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { readdirSync } from "node:fs"
+import { globSync, readdirSync } from "node:fs"
 import { basename, join } from "node:path"
+import { areaNames, filesOf } from "../../scripts/mutation/areas.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { read, rows } from "../support/run/Markdown.ts"
 
@@ -11,5 +12,9 @@ describe("docs/proof.md", () => {
       .map((file) => basename(file, ".ts"))
     const named = rows(read("docs/proof.md")).flatMap(({ Script }) => Script?.replaceAll("`", "") ?? [])
     assert.sameMembers(named, scripts)
+  })
+
+  it("promises that each file belongs to one area of mutation testing", () => {
+    assert.sameMembers(areaNames.flatMap(filesOf), globSync("src/**/*.ts", { cwd: packageRoot }))
   })
 })

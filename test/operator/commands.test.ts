@@ -121,6 +121,10 @@ describe("usage errors leave stdout empty and exit with 64", () => {
     }
     expect(outcomes).toEqual(Object.fromEntries(Object.keys(wrong).map((what) => [what, [64, "usage"]])))
   })
+  it("and say what a flag wants", async () => {
+    const { stderr } = await run("list-tasks", "--limit")
+    expect(stderr).toBe("--limit: a value is missing.\nSee: service-admin list-tasks --help\n")
+  })
   it("and never echo a value, which could be a secret", async () => {
     const secret = "sbe_ThisIsPastedIntoTheWrongPlace"
     const { stderr } = await run("list-bridges", "--project", secret)

@@ -10,7 +10,7 @@ import * as http2 from "node:http2"
 import * as https from "node:https"
 import { type AddressInfo, createServer } from "node:net"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import * as tls from "node:tls"
 import { afterAll } from "vitest"
 import { apns } from "../../cli/support/checks/apns.ts"
@@ -280,6 +280,8 @@ describe("the server", () => {
         response.writeHead(status).end(body)
       })
     )
+  /** Only Linux says who listens. */
+  const me = process.platform === "linux" ? ` (${basename(process.execPath)}, process ${process.pid})` : ""
   const metadata = "/.well-known/oauth-protected-resource/mcp"
   const own = [200, JSON.stringify({ resource })] as const
 
@@ -295,7 +297,7 @@ describe("the server", () => {
       { [metadata]: [200, JSON.stringify({ resource: "https://other.example/mcp" })] },
       "warn The server at AT has another base URL (https://other.example/mcp): it runs with other settings."
     ],
-    ["is another program", {}, "fail Another program answers at AT: stop it, or set another SERVICE_PORT."]
+    ["is another program", {}, `fail Another program answers at AT${me}: stop it, or set another SERVICE_PORT.`]
   ])("%s", ([, bodies, expected]) =>
     Effect.gen(function* () {
       const { port } = yield* answering(bodies)
@@ -307,10 +309,17 @@ describe("the server", () => {
   it.live("does not run, or something that speaks no HTTP has its port", () =>
     Effect.gen(function* () {
       const silent = yield* listening(() => createServer((socket) => socket.end("220 mail\r\n")))
-      assert.strictEqual((yield* checked(silent.port))[0]?.status, "fail")
+      const at = `127.0.0.1:${silent.port}`
+      assert.deepStrictEqual(yield* checked(silent.port), [
+        {
+          name: "server",
+          status: "fail",
+          message: `What listens at ${at}${me} does not answer HTTP: stop it, or set another SERVICE_PORT.`
+        }
+      ])
       silent.server.close()
       assert.deepStrictEqual(yield* checked(silent.port), [
-        { name: "server", status: "ok", message: `No server runs at 127.0.0.1:${silent.port}.` }
+        { name: "server", status: "ok", message: `No server runs at ${at}.` }
       ])
     })
   )

@@ -103,6 +103,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const json = (...args: ReadonlyArray<string>) => Effect.map(run(...args, "--json"), result)
 
       const { project_id }: any = yield* json("create-project", "--name", "A day's work")
+      assert.match((yield* run("list-bridges")).stdout, /create-bridge-enrollment-credential --account-reference/)
       yield* json("approve-account-reference", "--project", "A day's work", "--reference", "github:octo")
       yield* json(...set, "--project", project_id)
       const issue = ["create-bridge-enrollment-credential", "--account-reference", "github:octo"]
@@ -307,26 +308,41 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         assert.strictEqual(recorded.filter((line) => line.startsWith("/operator")).length, Math.min(losses + 1, 3))
         return ended
       })
+      const { project_id: other } = (yield* command(
+        service,
+        readFileSync(join(home, "token"), "utf8"),
+        "create-project",
+        { name: "Another" }
+      )).body
       const create = ["create-project", "--name", "Answered late"]
-      const { stderr } = yield* run(3, ...create)
+      const lost = join(home, "lost")
+      const [{ stderr }, token] = yield* Effect.all(
+        [run(3, ...create), run(3, "create-project-token", "--project", other, "--role", "reader", "--out", lost)],
+        { concurrency: 2 }
+      )
       const [, id = ""] = /with --id ([0-9a-f-]{36}) it can be repeated/.exec(stderr) ?? []
+      const [row] = yield* sql`select token_id from project_token where project_id = ${other}::uuid`
+      assert.include(token.stderr, `If the list then shows ${row!["token_id"]}, revoke it`)
+      assert.isFalse(existsSync(lost))
       assert.deepStrictEqual(result(yield* run(0, ...create, "--id", id)), { project_id: id, name: "Answered late" })
       const made = yield* Effect.all(
         [
           run(1, "create-oauth-client", "--name", "Answered late", "--redirect-uri", "http://localhost/callback"),
-          run(1, "create-project-token", "--project", id, "--role", "reader", "--out", join(home, "reader"))
+          run(1, "create-project-token", "--project", id, "--role", "reader", "--out", join(home, "reader")),
+          run(1, "rotate-web-push-key")
         ],
-        { concurrency: 2 }
+        { concurrency: 3 }
       )
-      const [{ client_id }, { token_id }] = made.map(result) as [any, any]
+      const [{ client_id }, { token_id }] = made.map(result) as [any, any, any]
       const counts = yield* sql`
         select (select count(*)::int from project where name = 'Answered late') as projects,
                (select count(*)::int from oauth_client where name = 'Answered late') as clients,
                (select count(*)::int from project_token where project_id = ${id}::uuid) as tokens,
+               (select count(*)::int from web_push_key) as keys,
                (select count(*)::int from audit_event
                  where action in ('project.created', 'oauth_client.created', 'project_token.issued')
                    and subject::text ~ ${`${id}|${client_id}|${token_id}`}) as events`
-      assert.deepStrictEqual(counts, [{ projects: 1, clients: 1, tokens: 1, events: 3 }])
+      assert.deepStrictEqual(counts, [{ projects: 1, clients: 1, tokens: 1, keys: 1, events: 3 }])
     })
   )
 
@@ -401,7 +417,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         "--operator-token-file",
         file
       )
-      assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*makes no second one\.$/)
+      assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*is not done twice\.$/)
       writeFileSync(file, "spt_wrong")
       assert.deepInclude(yield* of("list-projects", ...there), { message: `${file} does not hold an operator token.` })
       assert.deepInclude(yield* of("remove-profile", "--name", "none"), { code: "profile_not_found" })

@@ -1,7 +1,16 @@
 /** `import-memory` and `export-project --format markdown` as an operator runs them, on files as other programs write them. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync
+} from "node:fs"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { packageRoot } from "../support/run/Root.ts"
@@ -132,6 +141,20 @@ describe("import-memory", () => {
     expect(refusal(ended)).toEqual([1, "file_error"])
     expect(JSON.parse(ended.stderr).error.message).toContain(message)
     expect(await query("select 1 from memory_entry where title = 'Hostile'")).toEqual([])
+  })
+
+  it("refuses issues behind a link that leads out, and reads them behind one that does not", async () => {
+    const elsewhere = folder({ "issues.jsonl": `{"id":"bd-9","title":"Hostile"}\n` })
+    const root = folder({ "issues/issues.jsonl": `{"id":"bd-8","title":"Behind a link"}\n` })
+    symlinkSync(elsewhere, join(root, ".beads"))
+    const ended = await bring("beads", root)
+    expect(refusal(ended)).toEqual([1, "file_error"])
+    expect(JSON.parse(ended.stderr).error.message).toBe(
+      `.beads/issues.jsonl is a link that leads out of ${realpathSync(root)}; remove it. Nothing was imported.`
+    )
+    rmSync(join(root, ".beads"))
+    symlinkSync("issues", join(root, ".beads"))
+    expect(result(await bring("beads", root, "--dry-run"))).toMatchObject({ tasks_added: 1 })
   })
 
   it("refuses a folder without the file, and one that is not there", async () => {

@@ -2,10 +2,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Memory } from "../../src/agents/memory/Memory.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
+import { Channels } from "../../src/people/channels/Channels.ts"
 import { Devices } from "../../src/people/mobile/Devices.ts"
 import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
@@ -32,7 +34,17 @@ const world = Effect.gen(function* () {
     credential: yield* Context.get(on.services, Credentials).mint,
     token: yield* Context.get(on.services, ProjectTokens).mint
   }
-  return { services: on.services, bridge, person, phone, minted, entry: entry as string, grant: grant!.grant_id }
+  const channel = randomUUID()
+  return {
+    services: on.services,
+    bridge,
+    person,
+    phone,
+    minted,
+    channel,
+    entry: entry as string,
+    grant: grant!.grant_id
+  }
 })
 type World = Effect.Success<typeof world>
 
@@ -85,6 +97,14 @@ const commands: Readonly<
   "archived entry": [
     "memory.archived",
     ({ bridge, entry, services }) => Context.get(services, Memory).archive(bridge.project_id, entry)
+  ],
+  "created channel": [
+    "channel.created",
+    ({ bridge, channel, services }) =>
+      Context.get(services, Channels).create(
+        { project_id: bridge.project_id, kind: "ntfy", url: "https://ntfy.sh/topic", secret: undefined, titles: false },
+        channel
+      )
   ],
   "revoked device": [
     "mobile_device.revoked",

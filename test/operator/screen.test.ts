@@ -62,4 +62,11 @@ describe("a record", () => {
     assert.strictEqual(printed(record, terminal(80)), "bridge_id   b\nexpires_at  2026-11-25T11:00:00.000Z (in 23 h)")
     assert.strictEqual(printed(record, undefined), "bridge_id   b\nexpires_at  2026-11-25T11:00:00.000Z")
   })
+  it("spells an object out on a terminal", () => {
+    const record = facts({ key: { since: at(0), rotation_required: false, pending: null } })
+    assert.strictEqual(
+      printed(record, terminal(80)),
+      "key  since=2026-11-24T12:00:00.000Z rotation_required=false pending=-"
+    )
+  })
 })

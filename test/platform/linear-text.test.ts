@@ -80,6 +80,14 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ["ssh://git@", "a:", "#"],
     ["", "a", "?"]
   ],
+  [
+    "src/agents/transfer/sources/FrontMatter.ts",
+    /^[\p{L}_][\p{L}\p{N}_ .-]*:(?:\s|$)/u,
+    16_384,
+    ["", "a", ""],
+    ["a", " ", ";"],
+    ["", "a:", "a"]
+  ],
   ["src/agents/documents/checkRepository.ts", /^[a-z0-9+.-]*::/i, operator, ["", "a", ":"], ["", "-", ""]],
   ["src/agents/memory/Memory.ts", /\p{Cc}+/gu, entry, ["", "\u0001", "x"], ["", "\u0001x", ""]],
   [
@@ -228,6 +236,8 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
 ]
 
 const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
+  ["cli/support/checks/portHolder.ts", /\s+/, "tables of the kernel"],
+  ["cli/support/checks/portHolder.ts", /^\d+$/, "names of files in /proc"],
   ["src/agents/mcp/ToolList.ts", /^1 to (\d+) visible ASCII characters$/, "descriptions of our own schemas"],
   ["src/platform/database/Migrations.ts", /^\d{4}_\w+\.sql$/, "the names of our migrations"],
   [

@@ -4,7 +4,7 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { networkOf } from "../../src/platform/edge/Addresses.ts"
-import { bucketsOf } from "../../src/platform/edge/RateLimit.ts"
+import { bucketsOf, networksWith } from "../../src/platform/edge/RateLimit.ts"
 import { recent } from "../../src/platform/edge/Recent.ts"
 import { forAll } from "../support/run/Property.ts"
 
@@ -84,6 +84,59 @@ describe("the buckets of a limit", () => {
       yield* TestClock.adjust("3 seconds")
       yield* buckets.take("a")
       assert.isAtMost(buckets.size(), 2)
+    })
+  )
+})
+
+describe("the limit of networks", () => {
+  const network = (n: number, site = 7) => `2001:db8:${site}:${n.toString(16)}::/64`
+  const admitted = (keys: ReadonlyArray<string>, limit: { readonly take: (key: string) => Effect.Effect<number> }) =>
+    Effect.map(Effect.forEach(keys, limit.take), (waits) => waits.filter((seconds) => seconds === 0).length)
+  const many = (length: number, of: (n: number) => string) => Array.from({ length }, (_, n) => of(n))
+
+  it.effect("lets the networks of one IPv6 site take eight times as much together as one of them", () =>
+    Effect.gen(function* () {
+      const limit = networksWith(bucketsOf)(rate)
+      // What one network is refused takes nothing from its neighbours.
+      assert.strictEqual(
+        yield* admitted(
+          many(100, () => network(0)),
+          limit
+        ),
+        5
+      )
+      assert.strictEqual(yield* admitted(many(100, network), limit), 35)
+      yield* limit.giveBack(network(0))
+      assert.strictEqual(
+        yield* admitted(
+          many(5, () => network(99)),
+          limit
+        ),
+        1
+      )
+      // What the site is refused takes nothing from a network.
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(
+        yield* admitted(
+          many(9, () => network(99)),
+          limit
+        ),
+        5
+      )
+      assert.strictEqual(
+        yield* admitted(
+          many(9, () => network(1, 8)),
+          limit
+        ),
+        5
+      )
+      assert.strictEqual(
+        yield* admitted(
+          many(9, () => "192.0.2.1"),
+          limit
+        ),
+        5
+      )
     })
   )
 })

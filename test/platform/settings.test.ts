@@ -3,16 +3,17 @@
  * docs/reference.md (test/docs/reference.test.ts), push delivery has a table of its own (test/push/settings.test.ts).
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Exit, Layer } from "effect"
-import { Settings } from "../../src/platform/settings/Settings.ts"
+import { ConfigProvider, Context, Duration, Effect, Exit, Layer } from "effect"
+import { Settings, unusualLifetimes } from "../../src/platform/settings/Settings.ts"
 import { unknownIn } from "../../src/platform/settings/Unknown.ts"
 import { read as page, rows } from "../support/run/Markdown.ts"
 import { environment } from "../support/service/Service.ts"
 
-const read = (given: Readonly<Record<string, string>>) =>
+const readOnly = (given: Readonly<Record<string, string>>) =>
   Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
-    Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({ ...environment, ...given }))
+    Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(given))
   )
+const read = (given: Readonly<Record<string, string>>) => readOnly({ ...environment, ...given })
 
 const bytes = (length: number) => "s".repeat(length)
 const enrollment = environment.SERVICE_BRIDGE_ENROLLMENT_SECRET
@@ -25,6 +26,10 @@ const cases: Readonly<
   SERVICE_BRIDGE_TOKEN_SECRET: { refused: [bytes(31), "", enrollment], accepted: [bytes(32), `${enrollment}.`] },
   SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: { refused: [bytes(31)], accepted: [bytes(32)] },
   SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: { refused: [bytes(31)], accepted: [bytes(32)] },
+  SERVICE_OAUTH_SECRET: {
+    refused: [bytes(31), enrollment, environment.SERVICE_BRIDGE_TOKEN_SECRET],
+    accepted: [bytes(32)]
+  },
   SERVICE_BASE_URL: {
     refused: [
       "bridge.example.com",
@@ -91,6 +96,10 @@ const cases: Readonly<
     ],
     accepted: ["ntfy.lan, ntfy", "localhost", "192.168.1.5", "[fd00::5]"]
   },
+  SERVICE_WEBPUSH_CONTACT: {
+    refused: ["ops@example.com", "http://example.com/contact", "tel:+1"],
+    accepted: ["mailto:ops@example.com", "https://example.com/contact"]
+  },
   SERVICE_WEBPUSH_HOSTS: { refused: ["https://push.lan"], accepted: ["push.lan,push,10.0.0.7"] },
   SERVICE_ALLOWED_ORIGINS: {
     refused: ["app.example.com", "https://app.example.com/"],
@@ -124,6 +133,36 @@ describe("a setting", () => {
     )
   }
 
+  const usual: ReadonlyArray<readonly [name: string, least: number, most: number]> = [
+    ["SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 30, 3600],
+    ["SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 300, 2_592_000],
+    ["SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 10, 3600]
+  ]
+  it.effect.each(usual)("%s is unusual below %i and above %i", ([name, least, most]) =>
+    Effect.gen(function* () {
+      const warned = (seconds: number) =>
+        Effect.map(read({ [name]: String(seconds) }), (found) => unusualLifetimes(Context.get(found, Settings)))
+      assert.deepStrictEqual([yield* warned(least), yield* warned(most)], [[], []])
+      for (const seconds of [least - 1, most + 1])
+        assert.deepStrictEqual(yield* warned(seconds), [`${name} is ${seconds}: from ${least} to ${most} is usual.`])
+    })
+  )
+
+  it.effect("SERVICE_OAUTH_DYNAMIC_REGISTRATION is off by default with DATABASE_URL, at a loopback address too", () =>
+    Effect.gen(function* () {
+      assert.isFalse(Context.get(yield* read({}), Settings).dynamicRegistration)
+    })
+  )
+
+  it.effect("SERVICE_OAUTH_REFRESH_GRACE_SECONDS does nothing without SERVICE_OAUTH_SECRET", () =>
+    Effect.gen(function* () {
+      const grace = (found: Context.Context<Settings>) => Context.get(found, Settings).oauth.refreshGrace
+      assert.strictEqual(Duration.toSeconds(grace(yield* read({}))), 10)
+      const { SERVICE_OAUTH_SECRET: _secret, ...rest } = environment
+      assert.isTrue(Duration.isZero(grace(yield* readOnly(rest))))
+    })
+  )
+
   it.effect("that is none is named, with the likely one", () =>
     Effect.gen(function* () {
       const { known } = Context.get(yield* read({}), Settings)
@@ -149,10 +188,7 @@ describe("a setting", () => {
   it.effect("SERVICE_BASE_URL is required when the service listens beyond this machine", () =>
     Effect.gen(function* () {
       const { SERVICE_BASE_URL: _base, ...rest } = environment
-      const listening = (SERVICE_HOST: string) =>
-        Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(
-          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({ ...rest, SERVICE_HOST }))
-        )
+      const listening = (SERVICE_HOST: string) => readOnly({ ...rest, SERVICE_HOST })
       assert.include((yield* Effect.flip(listening("0.0.0.0"))).message, "SERVICE_BASE_URL")
       yield* listening("::1")
     })

@@ -16,7 +16,7 @@ interface Sent {
 }
 
 /** Lookups whose statements answer when the test lets them. */
-const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on", writes = false) {
+const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on", writes = false, repeatable = !writes) {
   const sent: Array<Sent> = []
   const send = (inputs: ReadonlyArray<number>, isShared: boolean) =>
     Effect.gen(function* () {
@@ -31,7 +31,7 @@ const database = Effect.fnUntraced(function* (lookups: "on" | "off" = "on", writ
       // On a connection that went silent a statement does not end when it is interrupted.
       each: (inputs) => Effect.uninterruptible(send(inputs, true))
     },
-    { writes }
+    { writes, repeatable }
   ).pipe(Effect.provide(settings(lookups)))
   const begin = (input: number) => settled(Effect.forkChild(find(input)))
   const inputs = () => sent.map((statement) => statement.inputs)
@@ -121,6 +121,22 @@ describe("lookups", () => {
         Exit.succeed("of 1"),
         Exit.fail("no connection"),
         Exit.fail("no connection")
+      ])
+    })
+  )
+
+  it.effect("that write and may be repeated run alone after the shared statement failed", () =>
+    Effect.gen(function* () {
+      const { begin, inputs, sent } = yield* database("on", true, true)
+      const [, ...sharing] = yield* Effect.forEach([1, 2, 3], begin)
+      yield* sent[0]!.answer()
+      yield* sent[1]!.answer(Exit.fail("one row is wrong"))
+      assert.deepStrictEqual(inputs(), [[1], [2, 3], [2], [3]])
+      yield* sent[2]!.answer(Exit.fail("it is mine"))
+      yield* sent[3]!.answer()
+      assert.deepStrictEqual(yield* Effect.forEach(sharing, Fiber.await), [
+        Exit.fail("it is mine"),
+        Exit.succeed("of 3")
       ])
     })
   )

@@ -80,6 +80,16 @@ describe("the unit and the compose file", () => {
     assert.match(unit, /^RestartPreventExitStatus=78$/m)
   })
 
+  it("limit the commands as they limit the service", () => {
+    const limits = (text: string) =>
+      text.match(
+        /^(?:(?:Protect|Private|Restrict|SystemCall|Lock)\w+|\w*Capabilit\w+|NoNewPrivileges|LimitCORE|UMask)=.*$/gm
+      )
+    assert.isAbove(limits(unit)!.length, 20)
+    for (const name of ["audit", "backup"])
+      assert.sameMembers(limits(read(`deploy/bridge-service-${name}.service`))!, limits(unit)!)
+  })
+
   it("write no core dump", () => {
     assert.match(unit, /^LimitCORE=0$/m)
     assert.match(compose, /^    ulimits:\n      core: 0$/m)
@@ -118,7 +128,7 @@ describe("a bundle", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it("contains the commit that BUILD_COMMIT names", { timeout: 60_000 }, () => {
-    for (const path of ["package.json", "tsconfig.json", "src", "cli", "docs", "migrations", "scripts"]) {
+    for (const path of ["package.json", "tsconfig.json", "src", "cli", "docs", "examples", "migrations", "scripts"]) {
       cpSync(join(packageRoot, path), join(folder, path), { recursive: true })
     }
     for (const path of pages) cpSync(join(packageRoot, path), join(folder, path))

@@ -1,6 +1,16 @@
 /** What npm pack makes can be installed from the file, on a machine where only Node and npm exist. */
 import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, assert, beforeAll, describe, it } from "vitest"
@@ -177,10 +187,20 @@ describe("the package of the server", () => {
 })
 
 describe("the package for machines that run a Bridge", () => {
-  it("is under 5 MB, and has the version of the server", () => {
-    assert.isBelow(bridge.size, 5_000_000)
+  it("holds nothing of the server but its version", () => {
+    assert.isBelow(bridge.size, 2_000_000)
+    const dist = join(files(bridge.home, "bridge"), "dist")
+    for (const file of readdirSync(dist)) assert.notInclude(readFileSync(join(dist, file), "utf8"), "create table")
     assert.strictEqual(JSON.parse(read("packages/bridge/package.json")).version, version)
     assert.isFalse(existsSync(join(bridge.bin, "service-admin")))
+  })
+
+  it("shows its commands as they are typed", () => {
+    for (const flags of [["--help"], ["--help", "--json"]])
+      assert.include(
+        run(bridge.bin, "bridge-service", "bridge", "run", ...flags).stdout,
+        "\n  bridge-service bridge run"
+      )
   })
 
   it("says that it holds no server", () => {

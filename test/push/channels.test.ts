@@ -9,6 +9,7 @@ import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { PostNetwork } from "../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
+import { ChannelPush } from "../../src/push/channels/Provider.ts"
 import { makeSecret } from "../../src/push/channels/webhook/webhook.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { csrfOf, makeOperator, Person } from "../support/agents/Console.ts"
@@ -30,7 +31,7 @@ const make = Effect.gen(function* () {
       )
       return { ...on, worker: yield* workerOf(on, apns) }
     })
-  return { ...(yield* replica()), replica, receiver }
+  return { ...(yield* replica()), replica, receiver, apns }
 })
 
 class Ringing extends Context.Service<Ringing, Effect.Success<typeof make>>()("test/Ringing") {
@@ -66,6 +67,7 @@ const withChannel = Effect.fnUntraced(function* (given: Partial<NewChannel> = {}
   const received = () => on.receiver.received.filter((one) => one.path === path)
   return { on, channels, project_id, path, secret, channel_id, received, answers: on.receiver.answers }
 })
+const accepted = { status: 200, reason: null, outcome: { _tag: "Delivered" } } as const
 const last = (channel_id: string) => Effect.map(deliveriesOf(channel_id), (rows) => rows.at(-1)!)
 
 /** As a receiver does that knows the specification and nothing of this service. */
@@ -193,6 +195,16 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
     )
   }
 
+  it.effect.each([410, 503, 429])("whose receiver answers %i gets nothing else of the same round", (status) =>
+    Effect.gen(function* () {
+      const { answers, on, path, project_id, received } = yield* withChannel()
+      answers.set(path, status)
+      for (let n = 0; n < 3; n++) yield* notify(on, project_id)
+      yield* on.worker.round
+      assert.lengthOf(received(), 1)
+    })
+  )
+
   it.effect("gets a repeated notification under the same id", () =>
     Effect.gen(function* () {
       const { answers, channel_id, on, path, project_id, received, secret } = yield* withChannel()
@@ -271,11 +283,13 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* Effect.scoped(
         Effect.gen(function* () {
           yield* (yield* on.replica()).worker.start
-          const tested = yield* Effect.forkChild(channels.test(channel_id))
-          assert.deepInclude(yield* joined(tested), { outcome: "accepted", status: 200 })
+          const test = channels.test(channel_id, randomUUID())
+          assert.deepInclude(yield* joined(yield* Effect.forkChild(test)), { outcome: "accepted", status: 200 })
+          assert.deepInclude(yield* test, { outcome: "accepted", status: 200 })
+          assert.lengthOf(received(), 1)
           assert.strictEqual(JSON.parse(received()[0]!.body).type, "device.test")
           answers.set(path, 404)
-          const failed = yield* Effect.forkChild(channels.test(channel_id))
+          const failed = yield* Effect.forkChild(channels.test(channel_id, randomUUID()))
           assert.deepInclude(yield* joined(failed), { outcome: "refused", status: 404, reason: "refused" })
         })
       )
@@ -322,7 +336,7 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* Context.get(on.services, Projects).disable(disabled.project_id)
       yield* drain(on.worker)
       assert.deepStrictEqual([received(), disabled.received()], [[], []])
-      assert.strictEqual((yield* Effect.flip(channels.test(channel_id)))._tag, "channel_revoked")
+      assert.strictEqual((yield* Effect.flip(channels.test(channel_id, randomUUID())))._tag, "channel_revoked")
       assert.strictEqual((yield* Effect.flip(channels.rotate(channel_id, undefined)))._tag, "channel_revoked")
     })
   )
@@ -383,6 +397,34 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       })
     )
   }
+
+  it.effect("whose host the operator has taken away is not posted to", () =>
+    Effect.gen(function* () {
+      const { receiver } = yield* Ringing
+      const { channel_id, on, project_id } = yield* withChannel({ url: `${receiver.plain}/taken` })
+      const strict = yield* on.replica({ SERVICE_CHANNEL_PRIVATE_HOSTS: "other.example" })
+      yield* notify(strict, project_id)
+      yield* drain(strict.worker)
+      assert.deepInclude(yield* last(channel_id), { state: "pending", last_reason: "target_not_allowed" })
+    })
+  )
+
+  it.effect("whose receiver takes its time does not keep its lease: the rest goes back to the queue", () =>
+    Effect.gen(function* () {
+      const { channel_id, on, project_id } = yield* withChannel()
+      const send = () => Effect.as(TestClock.adjust("8 seconds"), accepted)
+      const worker = yield* workerOf({ ...on, services: Context.add(on.services, ChannelPush, { send }) }, on.apns)
+      for (let n = 0; n < 4; n++) yield* notify(on, project_id)
+      yield* worker.round
+      const states = (yield* deliveriesOf(channel_id)).map(({ last_reason, state }) => [state, last_reason])
+      assert.deepStrictEqual(states.toSorted(), [
+        ["delivered", null],
+        ["delivered", null],
+        ["pending", "paused"],
+        ["pending", "paused"]
+      ])
+    })
+  )
 
   it.effect("whose name leads to a private address at the second look is not posted to", () =>
     Effect.gen(function* () {

@@ -200,9 +200,15 @@ layer(Delivery.layer)("a Bridge", (it) => {
 layer(Delivery.layer)("a security notification", (it) => {
   it.effect("is written when a client is authorized", () =>
     Effect.gen(function* () {
-      const { kinds, on, project_id } = yield* withPhone
+      const { on, phone, project_id } = yield* withPhone
       yield* makePerson(on, { project_id })
-      assert.deepStrictEqual(yield* kinds, ["security.client_authorized"])
+      const sql = yield* SqlClient.SqlClient
+      const written = yield* sql`
+        select o.kind, g.grant_id is not null as "isAboutGrant"
+          from push_outbox o
+          left join oauth_grant g on g.grant_id = o.reference and g.project_id = o.project_id
+         where o.device_id = ${phone.device_id}::uuid`
+      assert.deepStrictEqual(written, [{ kind: "security.client_authorized", isAboutGrant: true }])
     })
   )
 

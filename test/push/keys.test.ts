@@ -118,6 +118,43 @@ layer(Delivery.layer)("a push token", (it) => {
     })
   )
 
+  it.effect("whose lookup key was replaced still finds the same device, once all are resealed", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const lookup = (name: string) => `${name} lookup key of the tests, long enough`
+      const sealing = { SERVICE_PUSH_TOKEN_KEYS: key("own") }
+      const before = yield* replica({ ...sealing, SERVICE_PUSH_LOOKUP_KEY: lookup("old") })
+      const person = yield* makePerson(before)
+      const phone = yield* makeRegisteredPhone(before, person)
+      const replaced = { ...sealing, SERVICE_PUSH_LOOKUP_KEY: lookup("new") }
+      const during = yield* replica({ ...replaced, SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: lookup("old") })
+      // Each is found under the earlier key as well, and gets the newer one when it registers.
+      const other = yield* makeRegisteredPhone(before, person)
+      const renewed = yield* makePhone(during, person, other.token).register()
+      assert.deepStrictEqual([renewed.status, renewed.body.device_id], [200, other.device_id])
+      assert.deepInclude(yield* Context.get(during.services, PushAdmin).rekey, { resealed: 1, unreadable: 0 })
+      const again = yield* makePhone(yield* replica(replaced), person, phone.token).register()
+      assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])
+    })
+  )
+
+  it.effect("is among those that are looked at, however many there are", () =>
+    Effect.gen(function* () {
+      yield* fresh
+      const on = yield* Delivery
+      const sql = yield* SqlClient.SqlClient
+      yield* makeRegisteredPhone(on, yield* makePerson(on))
+      // In the rows of other devices it cannot be opened.
+      yield* sql`
+        insert into mobile_device
+        select (jsonb_populate_record(d, jsonb_build_object(
+                 'device_id', gen_random_uuid(), 'token_lookup', sha256(int4send(n))))).*
+          from mobile_device d
+         cross join generate_series(1, 100) n`
+      assert.deepInclude(yield* Context.get(on.services, PushAdmin).rekey, { unreadable: 100 })
+    })
+  )
+
   it.effect("that the derived key of a previous secret sealed is resealed, so that the secret may go", () =>
     Effect.gen(function* () {
       yield* fresh

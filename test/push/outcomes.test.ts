@@ -257,6 +257,13 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     })
   )
 
+  it.effect("whose reason is not one word keeps none of it", () =>
+    Effect.gen(function* () {
+      const { row } = yield* sendAgainst({ status: 400, reason: "no such phone: 0123" })
+      assert.deepInclude(row, { state: "dead", last_status: 400, last_reason: null })
+    })
+  )
+
   it.effect("after eight attempts it is a dead letter", () =>
     Effect.gen(function* () {
       const { on, person, phone } = yield* fresh
@@ -313,6 +320,35 @@ layer(Delivery.layer)("a pause", (it) => {
       assert.strictEqual(yield* on.worker.round, 1)
       assert.deepInclude(yield* pauseOf, { paused_until: null, failures: 0 })
       assert.strictEqual(yield* on.worker.round, 5)
+    })
+  )
+
+  it.effect("stays if its probe sent nothing", () =>
+    Effect.gen(function* () {
+      const { on, phone, sql } = yield* sendAgainst({ status: 503, reason: "ServiceUnavailable" })
+      yield* TestClock.adjust("15 minutes")
+      const later = new Date((yield* now) + 60_000)
+      yield* sql`update mobile_device set resting_until = ${later} where device_id = ${phone.device_id}::uuid`
+      assert.strictEqual(yield* on.worker.round, 0)
+      assert.deepInclude(yield* pauseOf, { failures: 1 })
+    })
+  )
+
+  it.effect("that a notification may have caused is probed with another one, though it matters less", () =>
+    Effect.gen(function* () {
+      const { on, person, phone, sql } = yield* sendAgainst({ status: 403, reason: "InvalidProviderToken" })
+      yield* sql`update mobile_device set preferences = jsonb_set(preferences, '{kinds,task.completed}', 'true')`
+      yield* notify(on, person.project_id, "task.completed")
+      yield* TestClock.adjust("15 minutes")
+      assert.strictEqual(yield* on.worker.round, 1)
+      const rows = yield* deliveriesOf(phone.device_id)
+      assert.sameDeepMembers(
+        rows.map(({ kind, state }) => [kind, state]),
+        [
+          ["task.blocked", "pending"],
+          ["task.completed", "delivered"]
+        ]
+      )
     })
   )
 

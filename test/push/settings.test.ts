@@ -46,6 +46,7 @@ const wrong: ReadonlyArray<readonly [what: string, name: string, value: string]>
   ["an origin with a path", "SERVICE_APNS_ORIGIN_DEVELOPMENT", "https://api.sandbox.push.apple.com/3/device"],
   ["an origin that is not a URL", "SERVICE_APNS_ORIGIN_PRODUCTION", "api.push.apple.com"],
   ["a key of 16 bytes", "SERVICE_PUSH_TOKEN_KEYS", `k1:${Buffer.alloc(16).toString("base64")}`],
+  ["a key of 31 bytes", "SERVICE_PUSH_TOKEN_KEYS", `k1:${Buffer.alloc(31, 1).toString("base64url")}`],
   ["a key without an id", "SERVICE_PUSH_TOKEN_KEYS", key32],
   ["two keys with one id", "SERVICE_PUSH_TOKEN_KEYS", `k1:${key32},k1:${key32}`],
   ["a key called derived", "SERVICE_PUSH_TOKEN_KEYS", `derived:${key32}`],

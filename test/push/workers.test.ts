@@ -147,4 +147,24 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
       }
     })
   )
+
+  it.effect("try a notification again whose token the provider did not know, and which was replaced meanwhile", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* fresh
+      const phone = yield* makeRegisteredPhone(on, person)
+      yield* notify(on, person.project_id)
+      const sql = yield* SqlClient.SqlClient
+      const send = () =>
+        Effect.as(
+          Effect.orDie(sql`
+            update mobile_device
+               set token_updated_at = token_updated_at + interval '1 second'
+             where device_id = ${phone.device_id}::uuid`),
+          { status: 400, reason: "BadDeviceToken", outcome: { _tag: "BadToken", ends: true } } as const
+        )
+      const worker = yield* workerOf(on, { name: "apns", send })
+      yield* worker.round
+      assert.deepInclude((yield* deliveriesOf(phone.device_id)).at(-1), { state: "pending", attempts: 1 })
+    })
+  )
 })

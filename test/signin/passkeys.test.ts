@@ -570,6 +570,28 @@ layer(Named)("a passkey", (it) => {
     assert.strictEqual(keyOfPasskey(named("A".repeat(1365))), "")
   })
 
+  it.effect("is not used up by those who know its id, from whatever address they try it", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({
+        ...settings,
+        SERVICE_RATE_LIMITS: "on",
+        SERVICE_TRUSTED_PROXIES: "127.0.0.1"
+      })
+      const { authenticator } = yield* makeHolder(limited)
+      const thief = new Authenticator()
+      thief.credentialId = authenticator.credentialId
+      const tries = yield* Effect.forEach(Array.from({ length: 61 }).keys(), (n) =>
+        new Person(limited.url, named).post(
+          "/console/sign-in",
+          { credential: thief.get({ challenge: "AA" }) },
+          { origin: named, "x-forwarded-for": `198.51.100.${n}` }
+        )
+      )
+      assert.isTrue(tries.every(({ status }) => status === 422))
+      assert.strictEqual((yield* signInWith(new Person(limited.url, named), authenticator)).status, 303)
+    })
+  )
+
   it.effect("is tried 20 times at once by an address", () =>
     Effect.gen(function* () {
       const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })

@@ -17,7 +17,7 @@ import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps as rotationSweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import * as TokenStore from "../../src/bridges/rotation/TokenStore.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
-import { lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import { changedEachWay, lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   activate,
   activeToken,
@@ -88,7 +88,11 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "a challenge opens", {
     given: credential,
-    act: (sql) => ChallengeStore.make(sql).openChallenge(request, newChallenge, now, trace),
+    act: (sql) =>
+      Effect.map(
+        ChallengeStore.make(sql).openChallenge([{ claim: request, challenge: newChallenge, trace }], ""),
+        ([opened]) => opened!
+      ),
     actsOn: {
       "for the Bridge that claimed the credential, once its challenge is over": claim,
       "after its first challenge, under another key": `${claim}; ${openChallenge}`,
@@ -425,7 +429,9 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   const enroll = (sql: SqlClient.SqlClient) => {
     const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
-    return ProofStore.make(sql).enroll(proof, newToken, now, trace)
+    const proving = { identity_id: ids.identity, proof, token: newToken, trace }
+    const other = { ...proving, identity_id: id(89), proof: { ...proof, challenge_id: id(89) } }
+    return changedEachWay(ProofStore.make(sql).enroll, proving, other)(sql)
   }
   testConditions(it, "a proof enrolls", {
     given: challenged,
@@ -666,21 +672,29 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     "at the end of another's window": `${pendingRotation};
         update bridge_rotation set confirmation_expires_at = ${sqlNow}`
   }
+  const preparing = (allowed?: PrepareStore.Allowed): PrepareStore.Preparing => ({
+    presented_hash: sha256("token"),
+    prepare_key_hash: sha256("new prepare"),
+    successor: {
+      rotation_id: id(84),
+      successor_id: newToken.token_id,
+      successor_hash: newToken.token_hash,
+      derivation_salt: newToken.derivation_salt,
+      key_id: newToken.key_id,
+      confirmation_expires_at: newToken.expires_at
+    },
+    allowed,
+    trace
+  })
+  const strange = (request: PrepareStore.Preparing) => ({ ...request, presented_hash: sha256("strange") })
   for (const replacing of [false, true]) {
     testConditions(it, replacing ? "a rotation is prepared in place of a lapsed one" : "a rotation is prepared", {
       given: enrolled,
       bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
       act: (sql) => {
-        const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
-        return PrepareStore.make(sql).prepare(
-          sha256("token"),
-          sha256("new prepare"),
-          successor,
-          undefined,
-          replacing,
-          now,
-          trace
-        )
+        const store = PrepareStore.make(sql)
+        const request = preparing()
+        return replacing ? store.replace(request) : changedEachWay(store.prepare, request, strange(request))(sql)
       },
       actsOn: {
         ...(replacing && lapsed),
@@ -722,16 +736,8 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     given: `${enrolled}; ${older}`,
     bystander: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,
     act: (sql) => {
-      const successor = { ...newToken, rotation_id: id(84), confirmation_expires_at: newToken.expires_at }
-      return PrepareStore.make(sql).prepare(
-        sha256("token"),
-        sha256("new prepare"),
-        successor,
-        allowed,
-        false,
-        now,
-        trace
-      )
+      const request = preparing(allowed)
+      return changedEachWay(PrepareStore.make(sql).prepare, request, strange(request))(sql)
     },
     actsOn: {
       "when another Bridge has used up its own": `${newer};
@@ -782,6 +788,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   })
 
   const end = { token_hash: sha256("successor"), rotation_id: ids.rotation, key_hash: sha256("end") }
+  const ending = { ...end, expires_at: newToken.expires_at, trace }
   const earlierEnd = (state: string) => `
     insert into bridge_rotation (
       rotation_id, identity_id, predecessor_id, successor_id, state, created_at, prepared_from,
@@ -827,7 +834,8 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
 
   testConditions(it, "a rotation is confirmed", {
     given: rotating,
-    act: (sql) => ConfirmOrAbortStore.make(sql).confirm(end, newToken.expires_at, now, trace),
+    act: (sql) =>
+      changedEachWay(ConfirmOrAbortStore.make(sql).confirm, ending, { ...ending, token_hash: sha256("strange") })(sql),
     actsOn: {
       "with a key that has aborted another": earlierEnd("aborted"),
       ...otherEnds("confirmed")
@@ -841,7 +849,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   })
   testConditions(it, "a rotation is aborted", {
     given: rotating,
-    act: (sql) => ConfirmOrAbortStore.make(sql).abort(end, now, trace),
+    act: (sql) => ConfirmOrAbortStore.make(sql).abort(ending),
     actsOn: {
       ...otherEnds("aborted"),
       "for an ended predecessor": endToken(ids.token),

@@ -1,11 +1,31 @@
-/** Sweeps of rotation leave a Bridge alone that a request has locked, instead of waiting for it or overtaking it. */
+/**
+ * Sweeps of rotation, and statements that serve several requests, leave a Bridge alone that a request has locked, instead of
+ * waiting for it or overtaking it.
+ */
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
+import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
+import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
+import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps } from "../../src/bridges/rotation/Sweeps.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import { statementsOf } from "../../src/platform/database/Migrations.ts"
-import { now, rotating, sqlNow } from "../support/statements/OneOfEach.ts"
+import {
+  challenged,
+  credential,
+  enrolled,
+  fingerprint,
+  id,
+  ids,
+  now,
+  pendingIdentity,
+  rotating,
+  sqlNow,
+  trace
+} from "../support/statements/OneOfEach.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 layer(TestDatabase.sql)("a Bridge that a request has locked", (it) => {
@@ -36,3 +56,91 @@ layer(TestDatabase.sql)("a Bridge that a request has locked", (it) => {
     })
   )
 })
+
+const expires_at = new Date(now.getTime() + 300_000)
+const minted = { derivation_salt: sha256("salt"), key_id: "k" }
+const opening = {
+  claim: {
+    credential_hash: sha256("credential"),
+    project_id: ids.project,
+    bridge_id: "bridge-1",
+    device_id: "device-1",
+    display_name: "Bridge",
+    public_key_fingerprint: fingerprint,
+    idempotency_key_hash: sha256("new key"),
+    request_hash: sha256("request")
+  },
+  challenge: { challenge_id: id(81), identity_id: id(82), nonce_hash: sha256("nonce"), ...minted, expires_at },
+  trace
+}
+const open = (sql: SqlClient.SqlClient) => ChallengeStore.make(sql).openChallenge([opening], "skip locked")
+
+interface Change {
+  readonly given: string
+  readonly lock: string
+  readonly act: (sql: SqlClient.SqlClient) => Effect.Effect<ReadonlyArray<Option.Option<unknown>>, unknown>
+  /** False if such a request always runs alone. */
+  readonly shares?: boolean
+}
+
+const changes: Readonly<Record<string, Change>> = {
+  "a prepare": {
+    given: enrolled,
+    lock: "bridge_identity",
+    act: (sql) => {
+      const successor = { rotation_id: id(84), successor_id: id(83), successor_hash: sha256("new"), ...minted }
+      const keys = { presented_hash: sha256("token"), prepare_key_hash: sha256("new prepare") }
+      const request = { ...keys, successor: { ...successor, confirmation_expires_at: expires_at }, trace }
+      return PrepareStore.make(sql).prepare([{ ...request, allowed: undefined }], "skip locked")
+    }
+  },
+  "a confirm": {
+    given: rotating,
+    lock: "bridge_identity",
+    act: (sql) => {
+      const request = { token_hash: sha256("successor"), rotation_id: ids.rotation, key_hash: sha256("end") }
+      return ConfirmOrAbortStore.make(sql).confirm([{ ...request, expires_at, trace }], "skip locked")
+    }
+  },
+  "a proof": {
+    given: challenged,
+    lock: "bridge_identity",
+    act: (sql) => {
+      const proof = { challenge_id: ids.challenge, key_hash: sha256("proof"), request_hash: sha256("request") }
+      const token = { token_id: id(83), token_hash: sha256("new token"), ...minted, expires_at }
+      return ProofStore.make(sql).enroll([{ identity_id: ids.identity, proof, token, trace }], "skip locked")
+    }
+  },
+  "a challenge": { given: credential, lock: "bridge_enrollment_credential", act: open },
+  "a challenge for a reserved bridge_id": {
+    given: `${credential}; ${pendingIdentity}`,
+    lock: "bridge_identity",
+    act: open,
+    shares: false
+  }
+}
+
+for (const [name, { act, given, lock, shares = true }] of Object.entries(changes)) {
+  layer(TestDatabase.sql)(`${name} that shares a statement`, (it) => {
+    it.effect("passes over what another statement has locked", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const another = PgClient.layer({ ...(yield* TestDatabase), maxConnections: 1 })
+        const prepared = `set local session_replication_role = replica; ${given}`
+        yield* sql.withTransaction(Effect.forEach(statementsOf(prepared), (each) => sql.unsafe(each).unprepared))
+        const acted = Effect.gen(function* () {
+          const own = yield* SqlClient.SqlClient
+          const timeout = own`set local lock_timeout = '1s'`
+          const [result] = yield* own.withTransaction(Effect.andThen(timeout, act(own)))
+          return Option.isSome(result!)
+        })
+        const whileLocked = Effect.andThen(
+          sql`select from ${sql.literal(lock)} for no key update`,
+          Effect.provide(acted, another)
+        )
+        assert.isFalse(yield* sql.withTransaction(whileLocked))
+        assert.strictEqual(yield* acted, shares)
+      })
+    )
+  })
+}

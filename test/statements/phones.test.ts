@@ -3,6 +3,7 @@ import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
+import * as ChannelStore from "../../src/people/channels/ChannelStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
 import { sweeps } from "../../src/people/mobile/Sweeps.ts"
@@ -154,6 +155,59 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
       "in another project": notMine["in another project"],
       "for another person": notMine["of another person"]
     }
+  })
+})
+
+layer(TestDatabase.sql)("statements of channels", (it) => {
+  const channel = `${phone};
+    update mobile_device
+       set provider = 'ntfy', environment = 'channel', subject = null, client_id = null, grant_id = null`
+  const another = { "another one": notMine["another phone"] }
+  const aPhone = {
+    "a phone": `
+      update mobile_device
+         set provider = 'apns', environment = 'production', subject = '${ids.projectToken}', client_id = 'client',
+             grant_id = '${ids.grant}'`
+  }
+  testConditions(it, "a channel is locked", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).lock(ids.device),
+    actsOn: { "after its end": endDevice("revoked") },
+    actsNotOn: { ...another, ...aPhone }
+  })
+  testConditions(it, "a channel is listed", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).list(ids.project, { after: undefined, limit: 9 }),
+    actsOn: { "after its end": endDevice("revoked") },
+    actsNotOn: { ...aPhone, "in another project": notMine["in another project"] }
+  })
+  testConditions(it, "a channel is listed with what became of its last notification", {
+    given: channel,
+    act: (sql) =>
+      Effect.map(ChannelStore.make(sql).list(ids.project, { after: undefined, limit: 9 }), (found) =>
+        found.filter(({ last_state }) => last_state === "pending")
+      ),
+    actsNotOn: { "of another channel": `update push_outbox set device_id = '${id(48)}'` }
+  })
+  const sealed = { token_key_id: "k2", token_sealed: sha256("sealed again"), token_lookup: sha256("lookup again") }
+  testConditions(it, "a channel gets other secrets", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).reseal(ids.device, sealed, now),
+    // An answer to what the earlier secret signed must not end the channel.
+    seen: `select from mobile_device where token_key_id = 'k2' and token_updated_at = ${sqlNow}`,
+    actsNotOn: another
+  })
+  testConditions(it, "a channel is revoked", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).revoke(ids.device, now),
+    actsOn: { "that is inactive": endDevice("inactive") },
+    actsNotOn: { ...another, "that has ended": endDevice("revoked") }
+  })
+  testConditions(it, "revoking a channel silences what waits for it", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).revoke(ids.device, now),
+    seen: "select from push_outbox where state = 'suppressed'",
+    actsNotOn: { "in flight": lease(later), "for another channel": `update push_outbox set device_id = '${id(48)}'` }
   })
 })
 

@@ -1,20 +1,23 @@
 /**
  * What a page of the console reads does not depend on how much is stored: its lists are read by index, page by page.
- * Counted by PostgreSQL on a filled database.
+ * What a rotation reads does not depend on how many others there are. Counted by PostgreSQL on a filled database.
  */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
+import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
+import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
 import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
 import { sentences } from "../../src/people/console/Sentences.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import * as PushAdminStore from "../../src/push/admin/PushAdminStore.ts"
 import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts"
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
@@ -118,6 +121,32 @@ const lists: Readonly<Record<string, Run>> = {
   titles: (sql) => SubjectStore.make(sql).titles([bigProject], [oldTask])
 }
 
+const trace = { event_id: "0f0f0000-0000-7000-8000-000000000003", at: now, address: "127.0.0.1", user_agent: "test" }
+const successor = {
+  rotation_id: "0f0f0000-0000-7000-8000-000000000004",
+  successor_id: "0f0f0000-0000-7000-8000-000000000005",
+  successor_hash: sha256("successor"),
+  derivation_salt: sha256("salt"),
+  key_id: "k",
+  confirmation_expires_at: new Date(now.getTime() + 300_000)
+}
+const acted = Effect.map(([result]: ReadonlyArray<Option.Option<unknown>>) => assert.isTrue(Option.isSome(result!)))
+
+/** The hundred-and-first Bridge has a pending successor, as 199 others have; the third has none. */
+const changes: Readonly<Record<string, Run>> = {
+  "a prepare": (sql) => {
+    const allowed = { rotations: 60, since: new Date(now.getTime() - 3_600_000) }
+    const keys = { presented_hash: sha256("3 token 2"), prepare_key_hash: sha256("key") }
+    return acted(PrepareStore.make(sql).prepare([{ ...keys, successor, allowed, trace }], "skip locked"))
+  },
+  "a confirm": (sql) => {
+    const request = { token_hash: sha256("101 token 3"), rotation_id: "00000000-0065-7000-8000-00000000000c" }
+    const own = { ...trace, event_id: "0f0f0000-0000-7000-8000-000000000006" }
+    const ending = { ...request, key_hash: sha256("key"), expires_at: now, trace: own }
+    return acted(ConfirmOrAbortStore.make(sql).confirm([ending], "skip locked"))
+  }
+}
+
 layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("on a filled database", (it) => {
   const readSoFar = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -127,18 +156,30 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
     return read!
   })
 
+  const readBy = Effect.fnUntraced(function* (run: Run) {
+    const sql = yield* SqlClient.SqlClient
+    const read = Effect.gen(function* () {
+      const before = yield* readSoFar
+      yield* run(sql)
+      const { entries, scanned } = yield* readSoFar
+      return { scanned: scanned - before.scanned, entries: entries - before.entries }
+    })
+    return yield* sql.withTransaction(read)
+  })
+
   it.effect.each(Object.entries(lists))("%s are read by index, a page at a time", ([name, run]) =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const read = Effect.gen(function* () {
-        const before = yield* readSoFar
-        yield* run(sql)
-        const { entries, scanned } = yield* readSoFar
-        return { scanned: scanned - before.scanned, entries: entries - before.entries }
-      })
-      const { entries, scanned } = yield* sql.withTransaction(read)
+      const { entries, scanned } = yield* readBy(run)
       assert.isAtMost(scanned, 100, name)
       assert.isAtMost(entries, 1000, name)
+    })
+  )
+
+  it.effect.each(Object.entries(changes))("%s reads what belongs to its token, and nothing else", ([name, run]) =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy(run)
+      assert.isAtMost(scanned, 10, name)
+      assert.isAtMost(entries, 50, name)
     })
   )
 

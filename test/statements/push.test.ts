@@ -309,9 +309,15 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
   testConditions(it, "the web push key is replaced", {
     given: `${ofBrowser}; ${current}`,
     bystander: "",
-    act: (sql) => WebPushKeyStore.make(sql).replace(now),
+    act: (sql) => WebPushKeyStore.make(sql).replace(id(46), now),
     seen: `select from web_push_key where replaced_at = ${sqlNow}`,
-    actsNotOn: { "only once": `update web_push_key set replaced_at = ${past}` }
+    actsNotOn: {
+      "only once": `update web_push_key set replaced_at = ${past}`,
+      "by a successor that was made before": `
+        update web_push_key set replaced_at = ${past};
+        insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at)
+        select '${id(46)}', set_byte(public_key, 64, 1), salt, token_key_id, created_at from web_push_key`
+    }
   })
   testConditions(it, "a browser counts for its web push key", {
     given: ofBrowser,
@@ -428,6 +434,18 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
     bystander: phone,
     act: (sql) => PushAdminStore.make(sql).listDead({ after: undefined, limit: 9 }),
     actsNotOn: { "if it was delivered": settle("delivered") }
+  })
+  testConditions(it, "a dead letter is listed after another one of the same instant", {
+    given: `${phone}; ${settle("dead")}; ${another("dead")}`,
+    bystander: phone,
+    act: (sql) => PushAdminStore.make(sql).listDead({ after: id(45), limit: 9 }),
+    actsNotOn: { "if it is newer": ofAnother(`settled_at = ${longAgo}`) }
+  })
+  testConditions(it, "a dead letter since an instant is listed", {
+    given: `${phone}; ${settle("dead", sqlNow)}`,
+    bystander: phone,
+    act: (sql) => PushAdminStore.make(sql).listDead({ after: undefined, limit: 9 }, now),
+    actsNotOn: { "if it is older": settle("dead", past) }
   })
   testConditions(it, "a delivery is due", {
     given: phone,

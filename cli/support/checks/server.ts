@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import * as http from "node:http"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"
 import { type Check, check } from "./Check.ts"
+import { portHolder } from "./portHolder.ts"
 
 export const server = ({ http: { host, port }, resource }: Pick<Settings["Service"], "http" | "resource">) => {
   const address = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host
@@ -25,7 +26,11 @@ export const server = ({ http: { host, port }, resource }: Pick<Settings["Servic
   return Effect.gen(function* () {
     const named = resourceIn((yield* get("/.well-known/oauth-protected-resource/mcp")).body)
     if (named === undefined)
-      return check("server", "fail", `Another program answers at ${at}: stop it, or set another SERVICE_PORT.`)
+      return check(
+        "server",
+        "fail",
+        `Another program answers at ${at}${holder(port)}: stop it, or set another SERVICE_PORT.`
+      )
     if (named !== resource)
       return check(
         "server",
@@ -36,7 +41,7 @@ export const server = ({ http: { host, port }, resource }: Pick<Settings["Servic
       ? check("server", "ok", `The server runs at ${at}, and is ready.`)
       : check("server", "warn", `The server runs at ${at}, and is not ready: its log says why.`)
   }).pipe(
-    Effect.catch(({ code }) => Effect.succeed(unanswered(at, code))),
+    Effect.catch(({ code }) => Effect.succeed(unanswered(at, port, code))),
     Effect.map((one): ReadonlyArray<Check> => (port === 0 ? [] : [one]))
   )
 }
@@ -50,6 +55,11 @@ interface Unanswered {
   readonly code?: string | undefined
 }
 
+const holder = (port: number) => {
+  const found = portHolder(port)
+  return found === undefined ? "" : ` (${found})`
+}
+
 const resourceIn = (body: string): string | undefined => {
   try {
     const { resource }: { readonly resource?: unknown } = JSON.parse(body)
@@ -59,7 +69,11 @@ const resourceIn = (body: string): string | undefined => {
   }
 }
 
-const unanswered = (at: string, code: string | undefined) =>
+const unanswered = (at: string, port: number, code: string | undefined) =>
   code === "ECONNREFUSED"
     ? check("server", "ok", `No server runs at ${at}.`)
-    : check("server", "fail", `What listens at ${at} does not answer HTTP: stop it, or set another SERVICE_PORT.`)
+    : check(
+        "server",
+        "fail",
+        `What listens at ${at}${holder(port)} does not answer HTTP: stop it, or set another SERVICE_PORT.`
+      )

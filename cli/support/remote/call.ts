@@ -44,14 +44,21 @@ const attempt = Effect.fnUntraced(function* (target: Target, name: string, flags
   return yield* new Refusal({ _tag: error.code, status, message: sentenceOf(error.code, error.message, target) })
 })
 
-const noAnswer = ({ origin }: Target, { id }: More, reason: string) =>
-  new NoAnswer({
-    message: `No answer from ${origin}: ${reason}. A command that changes something may have been carried out; ${
-      id === undefined
-        ? "look before you repeat it."
-        : `with --id ${String(id)} it can be repeated, and makes no second one.`
-    }`
-  })
+const noAnswer = ({ origin }: Target, { id, minted }: More, reason: string) =>
+  new NoAnswer({ message: `No answer from ${origin}: ${reason}. ${advice(id, minted)}` })
+
+/** Every command that makes something has either an id, or ids with the hashes of its secrets. */
+const advice = (id: More[string], minted: More[string]) => {
+  if (minted !== undefined) {
+    const ids = [minted].flat().map((one) => String(one).split(":", 1)[0])
+    return `No file is left, so repeat the command for a new secret. If the list then shows ${shortened(ids)}, revoke it: nobody has its secret.`
+  }
+  if (id === undefined) return "It may have been carried out, and can be repeated."
+  return `It may have been carried out; with --id ${String(id)} it can be repeated, and is not done twice.`
+}
+
+const shortened = (ids: ReadonlyArray<unknown>) =>
+  ids.length > 3 ? `${ids.slice(0, 3).join(", ")} and ${ids.length - 3} more` : ids.join(", ")
 
 const reasonOf = (error: unknown) => {
   const { cause, message } = error as Error & { readonly cause?: NodeJS.ErrnoException }

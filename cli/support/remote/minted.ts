@@ -1,12 +1,11 @@
 /** Secrets that are made on this machine for a service elsewhere, which gets only their ids and hashes. */
-import { Clock, Effect } from "effect"
-import { uuidAt } from "../../../src/platform/crypto/Random.ts"
+import { Effect } from "effect"
+import { uuidHere } from "../../../src/platform/crypto/Random.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 
-/** The id sorts by time, as this machine tells it. */
 export const mintHere = Effect.fnUntraced(function* (kind: Tokens.TokenKind) {
   const secret = yield* Tokens.mint(kind)
-  return { id: yield* uuidAt(new Date(yield* Clock.currentTimeMillis)), secret, hash: Tokens.hash(secret) }
+  return { id: yield* uuidHere, secret, hash: Tokens.hash(secret) }
 })
 
 /** The value of --minted. */

@@ -4,10 +4,11 @@
  * All of enrollment takes locks in one order: credential, identity, challenge, token. A statement decides only on rows
  * that it has locked. If a condition fails, it returns no row, and the caller reads why.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
-import { firstRow } from "../../platform/sql/Rows.ts"
+import { asked, inPlace, type Locking, Placed } from "../../platform/sql/Asked.ts"
+import { auditRow, type Trace, traceColumns, traceTypes } from "../../platform/sql/AuditRow.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 export const CredentialState = Schema.Struct({
   credential_id: Schema.String,
@@ -56,90 +57,130 @@ interface NewChallenge {
   readonly expires_at: Date
 }
 
+export interface Opening {
+  readonly claim: Claim
+  readonly challenge: NewChallenge
+  readonly trace: Trace
+}
+
+const types = {
+  credential_hash: "bytea",
+  project_id: "uuid",
+  bridge_id: "text",
+  device_id: "text",
+  display_name: "text",
+  public_key_fingerprint: "text",
+  idempotency_key_hash: "bytea",
+  request_hash: "bytea",
+  challenge_id: "uuid",
+  identity_id: "uuid",
+  nonce_hash: "bytea",
+  derivation_salt: "bytea",
+  key_id: "text",
+  expires_at: "timestamptz",
+  ...traceTypes
+} as const
+
+const valuesOf = ({ challenge, claim, trace }: Opening) => ({ ...claim, ...challenge, ...trace })
+
 export const make = (sql: SqlClient.SqlClient) => {
   /**
-   * Claims the credential, reserves the identity and stores the challenge. Returns no row, and changes nothing, unless
-   * all conditions hold.
+   * For each request, claims the credential, reserves the identity and stores the challenge, in one statement. A request has
+   * no result, and changes nothing, unless all conditions hold. One that does not wait also has none unless it is the first
+   * to reserve its identity: other reservations need a lock on what is there.
    */
-  const openChallenge = (claim: Claim, challenge: NewChallenge, now: Date, trace: Trace) =>
-    firstRow(Schema.Struct({ challenge_id: Schema.String }))(sql`
-      with credential as materialized (
-        select c.credential_id, c.project_id, c.reenroll_bridge_id
-          from bridge_enrollment_credential c
-          join project p on p.project_id = c.project_id
-         where c.credential_hash = ${claim.credential_hash}
-           and c.project_id = ${claim.project_id}::uuid
-           and c.revoked_at is null
-           and c.expires_at > ${now}
-           and p.disabled_at is null
-           and coalesce(c.reenroll_bridge_id, ${claim.bridge_id}) = ${claim.bridge_id}
-           and (c.claimed_at is null
-                or (c.claimed_bridge_id = ${claim.bridge_id}
-                    and c.claimed_device_id = ${claim.device_id}
-                    and c.claimed_fingerprint = ${claim.public_key_fingerprint}
-                    and c.challenge_expires_at <= ${now}))
-           and not exists (
-             select 1
-               from enrollment_challenge h
-              where h.credential_id = c.credential_id
-                and (h.idempotency_key_hash = ${claim.idempotency_key_hash} or h.consumed_at is not null))
-           for no key update of c
-      ), reserved as (
-        insert into bridge_identity as i (
-          identity_id, project_id, bridge_id, status, device_id, display_name, public_key_fingerprint,
-          account_references, challenge_expires_at, created_at)
-        select ${challenge.identity_id}::uuid, project_id, ${claim.bridge_id}, 'pending', ${claim.device_id},
-               ${claim.display_name}, ${claim.public_key_fingerprint}, '{}', ${challenge.expires_at}::timestamptz,
-               ${now}::timestamptz
-          from credential
-         where reenroll_bridge_id is null
+  const openChallenge = (all: ReadonlyArray<Opening>, locking: Locking) => {
+    const reservedAgain = sql`
             on conflict (project_id, bridge_id) do update
            set device_id = excluded.device_id,
                display_name = excluded.display_name,
                public_key_fingerprint = excluded.public_key_fingerprint,
                challenge_expires_at = greatest(i.challenge_expires_at, excluded.challenge_expires_at)
          where i.status = 'pending'
-           and (i.public_key_fingerprint = excluded.public_key_fingerprint or i.challenge_expires_at <= ${now})
-        returning i.identity_id
+           and (i.public_key_fingerprint = excluded.public_key_fingerprint
+                or i.challenge_expires_at <= excluded.created_at)`
+    return Effect.map(
+      rows(Placed)(sql`
+      with asked as (${asked(sql, types, "credential_hash", all.map(valuesOf))}
+      ), credential as materialized (
+        select asked.*, found.*
+          from asked
+         cross join lateral (
+           select c.credential_id, c.reenroll_bridge_id
+             from bridge_enrollment_credential c
+             join project p on p.project_id = c.project_id
+            where c.credential_hash = asked.credential_hash
+              and c.project_id = asked.project_id
+              and c.revoked_at is null
+              and c.expires_at > asked.at
+              and p.disabled_at is null
+              and coalesce(c.reenroll_bridge_id, asked.bridge_id) = asked.bridge_id
+              and ${locking === "" ? sql`true` : sql`c.reenroll_bridge_id is null`}
+              and (c.claimed_at is null
+                   or (c.claimed_bridge_id = asked.bridge_id
+                       and c.claimed_device_id = asked.device_id
+                       and c.claimed_fingerprint = asked.public_key_fingerprint
+                       and c.challenge_expires_at <= asked.at))
+              and not exists (
+                select 1
+                  from enrollment_challenge h
+                 where h.credential_id = c.credential_id
+                   and (h.idempotency_key_hash = asked.idempotency_key_hash or h.consumed_at is not null))
+           offset 0
+              for no key update of c ${sql.literal(locking)}) found
+      ), reserved as (
+        insert into bridge_identity as i (
+          identity_id, project_id, bridge_id, status, device_id, display_name, public_key_fingerprint,
+          account_references, challenge_expires_at, created_at)
+        select identity_id, project_id, bridge_id, 'pending', device_id, display_name, public_key_fingerprint, '{}',
+               expires_at, at
+          from credential
+         where reenroll_bridge_id is null
+         -- In one order, so that two statements with the same identities wait for each other only one way.
+         order by project_id, bridge_id
+            ${locking === "" ? reservedAgain : sql`on conflict (project_id, bridge_id) do nothing`}
+        returning i.identity_id, i.project_id, i.bridge_id
       ), returning_bridge as (
         update bridge_identity i
-           set challenge_expires_at = ${challenge.expires_at}
+           set challenge_expires_at = c.expires_at
           from credential c
          where i.project_id = c.project_id
            and i.bridge_id = c.reenroll_bridge_id
            and i.status = 'active'
            and i.enrolled_credential_id is distinct from c.credential_id
-        returning i.identity_id
+        returning i.identity_id, i.project_id, i.bridge_id
+      ), opened as materialized (
+        select c.*, i.identity_id as reserved_id
+          from credential c
+          join (select * from reserved union all select * from returning_bridge) i using (project_id, bridge_id)
       ), challenge as (
         insert into enrollment_challenge (
           challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,
           idempotency_key_hash, request_hash, nonce_hash, derivation_salt, key_id, created_at, expires_at)
-        select ${challenge.challenge_id}::uuid, c.credential_id, i.identity_id, ${claim.device_id}, ${claim.display_name},
-               ${claim.public_key_fingerprint}, ${claim.idempotency_key_hash}::bytea, ${claim.request_hash}::bytea,
-               ${challenge.nonce_hash}::bytea, ${challenge.derivation_salt}::bytea, ${challenge.key_id},
-               ${now}::timestamptz, ${challenge.expires_at}::timestamptz
-          from credential c
-         cross join (select identity_id from reserved union all select identity_id from returning_bridge) i
-        returning challenge_id, credential_id
+        select challenge_id, credential_id, reserved_id, device_id, display_name, public_key_fingerprint,
+               idempotency_key_hash, request_hash, nonce_hash, derivation_salt, key_id, at, expires_at
+          from opened
       ), claimed as (
         update bridge_enrollment_credential c
-           set claimed_at = coalesce(c.claimed_at, ${now}),
-               claimed_bridge_id = ${claim.bridge_id},
-               claimed_device_id = ${claim.device_id},
-               claimed_fingerprint = ${claim.public_key_fingerprint},
-               challenge_expires_at = ${challenge.expires_at}
-          from challenge
-         where c.credential_id = challenge.credential_id
-        returning c.project_id, c.credential_id, c.claimed_bridge_id as bridge_id
-      ), audited as (${auditRow(sql, trace, {
+           set claimed_at = coalesce(c.claimed_at, opened.at),
+               claimed_bridge_id = opened.bridge_id,
+               claimed_device_id = opened.device_id,
+               claimed_fingerprint = opened.public_key_fingerprint,
+               challenge_expires_at = opened.expires_at
+          from opened
+         where c.credential_id = opened.credential_id
+      ), audited as (${auditRow(sql, traceColumns(sql), {
         action: "bridge.challenge_created",
-        from: "claimed",
+        from: "opened",
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('credential_id', credential_id, 'bridge_id', bridge_id,
-                                        'challenge_id', ${challenge.challenge_id}::text)`
+                                        'challenge_id', challenge_id)`
       })})
-      select challenge_id from challenge`)
+      select place::int as place from opened`),
+      inPlace(all.length)
+    )
+  }
 
   const findCredential = (claim: Claim) =>
     firstRow(CredentialState)(sql`

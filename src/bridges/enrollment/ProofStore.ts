@@ -1,9 +1,10 @@
 /** The statements of a proof. Locks are taken in the order that ChallengeStore.ts describes. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
+import { asked, inPlace, type Locking, Placed } from "../../platform/sql/Asked.ts"
+import { auditRow, type Trace, traceColumns, traceTypes } from "../../platform/sql/AuditRow.ts"
 import { notified } from "../../platform/sql/PushRow.ts"
-import { firstRow } from "../../platform/sql/Rows.ts"
+import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 export const ChallengeState = Schema.Struct({
   challenge_id: Schema.String,
@@ -41,6 +42,36 @@ interface NewToken {
   readonly expires_at: Date
 }
 
+export interface Proving {
+  /** The identity of the challenge. */
+  readonly identity_id: string
+  readonly proof: { readonly challenge_id: string; readonly key_hash: Uint8Array; readonly request_hash: Uint8Array }
+  readonly token: NewToken
+  readonly trace: Trace
+}
+
+const types = {
+  proved_identity: "uuid",
+  proved_challenge: "uuid",
+  proof_key_hash: "bytea",
+  proof_request_hash: "bytea",
+  token_id: "uuid",
+  token_hash: "bytea",
+  derivation_salt: "bytea",
+  key_id: "text",
+  expires_at: "timestamptz",
+  ...traceTypes
+} as const
+
+const valuesOf = ({ identity_id, proof, token, trace }: Proving) => ({
+  proved_identity: identity_id,
+  proved_challenge: proof.challenge_id,
+  proof_key_hash: proof.key_hash,
+  proof_request_hash: proof.request_hash,
+  ...token,
+  ...trace
+})
+
 export const make = (sql: SqlClient.SqlClient) => {
   const findChallenge = (challenge_id: string, proof_key_hash: Uint8Array) =>
     firstRow(ChallengeState)(sql`
@@ -65,32 +96,33 @@ export const make = (sql: SqlClient.SqlClient) => {
        where h.challenge_id = ${challenge_id}::uuid`)
 
   /**
-   * Consumes the challenge, activates the identity and stores its token. Returns no row, and changes nothing, unless all
-   * conditions hold.
+   * For each request, consumes the challenge, activates the identity and stores its token, in one statement. A request has no
+   * result, and changes nothing, unless all conditions hold.
    */
-  const enroll = (
-    proof: { readonly challenge_id: string; readonly key_hash: Uint8Array; readonly request_hash: Uint8Array },
-    token: NewToken,
-    now: Date,
-    trace: Trace
-  ) =>
-    firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
-      with locked as materialized (
-        select i.identity_id, i.project_id, i.bridge_id, i.pending_rotation_id, h.challenge_id, h.credential_id,
-               h.device_id, h.display_name, h.public_key_fingerprint, c.account_references
-          from bridge_identity i
-          join enrollment_challenge h on h.identity_id = i.identity_id
-          join bridge_enrollment_credential c on c.credential_id = h.credential_id
-          join project p on p.project_id = i.project_id
-         where h.challenge_id = ${proof.challenge_id}::uuid
-           and h.consumed_at is null
-           and h.expires_at > ${now}
-           and c.revoked_at is null
-           and p.disabled_at is null
-           and (i.status = 'pending'
-                or (i.status = 'active' and c.reenroll_bridge_id is not null
-                    and i.enrolled_credential_id is distinct from c.credential_id))
-           for no key update of i, h
+  const enroll = (all: ReadonlyArray<Proving>, locking: Locking) =>
+    Effect.map(
+      rows(Placed)(sql`
+      with asked as (${asked(sql, types, "proved_identity", all.map(valuesOf))}
+      ), locked as materialized (
+        select asked.*, found.*
+          from asked
+         cross join lateral (
+           select i.identity_id, i.project_id, i.bridge_id, i.pending_rotation_id, h.challenge_id, h.credential_id,
+                  h.device_id, h.display_name, h.public_key_fingerprint, c.account_references
+             from enrollment_challenge h
+             join bridge_identity i on i.identity_id = h.identity_id
+             join bridge_enrollment_credential c on c.credential_id = h.credential_id
+             join project p on p.project_id = i.project_id
+            where h.challenge_id = asked.proved_challenge
+              and h.consumed_at is null
+              and h.expires_at > asked.at
+              and c.revoked_at is null
+              and p.disabled_at is null
+              and (i.status = 'pending'
+                   or (i.status = 'active' and c.reenroll_bridge_id is not null
+                       and i.enrolled_credential_id is distinct from c.credential_id))
+           offset 0
+              for no key update of i, h ${sql.literal(locking)}) found
       ), cleared as materialized (
         -- A pending rotation that is newer than this statement's snapshot could not be cancelled below. Then the statement
         -- does nothing, and the caller runs it again.
@@ -99,39 +131,36 @@ export const make = (sql: SqlClient.SqlClient) => {
             or exists (select 1 from bridge_rotation r where r.rotation_id = locked.pending_rotation_id)
       ), cancelled as (
         update bridge_rotation r
-           set state = case when r.confirmation_expires_at <= ${now} then 'expired' else 'cancelled' end,
-               ended_at = least(r.confirmation_expires_at, ${now})
+           set state = case when r.confirmation_expires_at <= cleared.at then 'expired' else 'cancelled' end,
+               ended_at = least(r.confirmation_expires_at, cleared.at)
           from cleared
          where r.rotation_id = cleared.pending_rotation_id
            and r.state = 'pending'
         returning r.rotation_id
       ), replaced as (
         update bridge_token t
-           set state = case when t.expires_at <= ${now} then 'expired' else 'revoked' end,
-               ended_at = least(t.expires_at, ${now}),
-               end_reason = case when t.expires_at <= ${now} then 'expired' else 'reenrolled' end
+           set state = case when t.expires_at <= cleared.at then 'expired' else 'revoked' end,
+               ended_at = least(t.expires_at, cleared.at),
+               end_reason = case when t.expires_at <= cleared.at then 'expired' else 'reenrolled' end
           from cleared
          where t.identity_id = cleared.identity_id
            and t.state in ('pending', 'active')
         returning t.token_id
       ), token as (
-        -- The count makes PostgreSQL end the old token first: an identity has at most one active token.
+        -- The count makes PostgreSQL end the old tokens first: an identity has at most one active token.
         insert into bridge_token (
           token_id, identity_id, token_hash, state, derivation_salt, key_id, created_at, expires_at)
-        select ${token.token_id}::uuid, identity_id, ${token.token_hash}::bytea, 'active',
-               ${token.derivation_salt}::bytea, ${token.key_id}, ${now}::timestamptz, ${token.expires_at}::timestamptz
+        select token_id, identity_id, token_hash, 'active', derivation_salt, key_id, at, expires_at
           from cleared
          cross join (select count(*) from replaced) gone
-        returning token_id
       ), consumed as (
         update enrollment_challenge h
-           set consumed_at = ${now},
-               proof_key_hash = ${proof.key_hash},
-               proof_request_hash = ${proof.request_hash},
-               token_id = token.token_id
-          from cleared, token
+           set consumed_at = cleared.at,
+               proof_key_hash = cleared.proof_key_hash,
+               proof_request_hash = cleared.proof_request_hash,
+               token_id = cleared.token_id
+          from cleared
          where h.challenge_id = cleared.challenge_id
-        returning h.challenge_id
       ), enrolled as (
         update bridge_identity i
            set status = 'active',
@@ -140,7 +169,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                public_key_fingerprint = cleared.public_key_fingerprint,
                -- The same key again stays as old as it is, and as unwanted.
                key_since = case when i.enrolled_at is null or i.public_key_fingerprint <> cleared.public_key_fingerprint
-                                then ${now}::timestamptz else coalesce(i.key_since, i.enrolled_at) end,
+                                then cleared.at else coalesce(i.key_since, i.enrolled_at) end,
                key_rotation_required_since =
                  case when i.public_key_fingerprint = cleared.public_key_fingerprint
                       then i.key_rotation_required_since end,
@@ -150,30 +179,30 @@ export const make = (sql: SqlClient.SqlClient) => {
                  case when i.public_key_fingerprint = cleared.public_key_fingerprint then i.access_granted_at end,
                account_references = cleared.account_references,
                enrolled_credential_id = cleared.credential_id,
-               enrolled_at = ${now},
+               enrolled_at = cleared.at,
                challenge_expires_at = null,
                pending_rotation_id = null,
                pending_key_rotation_id = null,
                key_rotation_until = null
-          from cleared, token
+          from cleared
          where i.identity_id = cleared.identity_id
-        returning i.project_id, i.identity_id, i.bridge_id, token.token_id, cleared.credential_id,
-                  cleared.challenge_id
-      ), audited as (${auditRow(sql, trace, {
+      ), audited as (${auditRow(sql, traceColumns(sql), {
         action: "bridge.enrolled",
-        from: "enrolled",
+        from: "cleared",
         project: sql`project_id`,
         actor: sql`'bridge:' || bridge_id`,
         subject: sql`jsonb_build_object('bridge_id', bridge_id, 'credential_id', credential_id,
                                         'challenge_id', challenge_id, 'token_id', token_id)`
-      })}), ${notified(sql, now, {
+      })}), ${notified(sql, all[0]!.trace.at, {
         kind: "bridge.enrolled",
-        from: "enrolled",
+        from: "cleared",
         event: sql`e.token_id`,
         project: sql`e.project_id`,
         about: sql`e.identity_id`
       })}
-      select token_id from token`)
+      select place::int as place from cleared`),
+      inPlace(all.length)
+    )
 
   return { findChallenge, enroll }
 }

@@ -12,7 +12,10 @@ import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { sharedPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { inTurn } from "../../platform/database/Shares.ts"
+import { changes } from "../../platform/database/Together.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { type CreateChallenge, refuse } from "../../wire/bridges/EnrollmentApi.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
@@ -25,91 +28,93 @@ export const make = Effect.gen(function* () {
   const audit = yield* Audit
   const { bridge } = yield* Settings
   const store = Store.make(yield* SqlClient.SqlClient)
+  const opening = yield* changes(store.openChallenge)
   const ring = nonceRing(bridge)
 
-  return Effect.fn("Enrollment.createChallenge")(function* (
-    request: CreateChallenge,
-    key: string,
-    credential: Redacted.Redacted<string>
-  ) {
-    const now = yield* clock.now
-    const { bridge_id, device_id, display_name } = request
-    // Names are shown and logged.
-    const secret = secretIn({ bridge_id, device_id, display_name }, now)
-    if (secret !== undefined) return yield* secret
-    if (!Tokens.isToken("sbe", Redacted.value(credential))) {
-      return yield* refuse("bridge_enrollment_credential_invalid")
-    }
-    const claim = {
-      ...request,
-      credential_hash: Tokens.hash(credential),
-      idempotency_key_hash: sha256(key),
-      request_hash: requestHash([
-        request.project_id,
-        request.bridge_id,
-        request.device_id,
-        request.display_name,
-        request.public_key_fingerprint
-      ])
-    }
-    const answerOf = (challenge: { challenge_id: string; expires_at: Date }, nonce_b64: Uint8Array) => ({
-      challenge_id: challenge.challenge_id,
-      project_id: request.project_id,
-      bridge_id: request.bridge_id,
-      public_key_fingerprint: request.public_key_fingerprint,
-      nonce_b64,
-      expires_at: challenge.expires_at
-    })
-
-    const attempt = Effect.gen(function* () {
-      const challenge_id = yield* uuidAt(now)
-      const derivation_salt = yield* salt
-      const nonce = ring.current.derive("challenge", [challenge_id, derivation_salt, credential])
-      const challenge = {
-        challenge_id,
-        identity_id: yield* uuidAt(now),
-        nonce_hash: sha256(nonce),
-        derivation_salt,
-        key_id: ring.current.id,
-        expires_at: after(now, bridge.challengeTtl)
+  return Effect.fnUntraced(
+    function* (request: CreateChallenge, key: string, credential: Redacted.Redacted<string>) {
+      const now = yield* clock.now
+      const { bridge_id, device_id, display_name } = request
+      // Names are shown and logged.
+      const secret = secretIn({ bridge_id, device_id, display_name }, now)
+      if (secret !== undefined) return yield* secret
+      if (!Tokens.isToken("sbe", Redacted.value(credential))) {
+        return yield* refuse("bridge_enrollment_credential_invalid")
       }
-      const opened = yield* store.openChallenge(claim, challenge, now, yield* traceAt(now))
-      return Option.map(opened, () => ({ answer: answerOf(challenge, nonce), replayed: false }))
-    })
-
-    const replay = Effect.gen(function* () {
-      const earlier = yield* store.findEarlierChallenge(claim)
-      if (Option.isNone(earlier)) return Option.none()
-      const { challenge_id, derivation_salt, key_id, nonce_hash, request_hash } = earlier.value
-      if (!equal(request_hash, claim.request_hash)) return yield* refuse("idempotency_conflict")
-      const stored = { hash: nonce_hash, key_id }
-      const nonce = yield* replayedNonce(ring, stored, "challenge", [challenge_id, derivation_salt, credential])
-      return Option.some({ answer: answerOf(earlier.value, nonce), replayed: true })
-    })
-
-    /** A credential comes back after its Bridge used it, or after it was revoked: somebody may have a copy. */
-    const reportReturn = ({ claimed_bridge_id, credential_id, project_id }: Store.CredentialState, code: string) =>
-      audit.rejected(now, {
-        action: "bridge.credential_returned",
-        code,
-        project_id,
-        actor: `bridge_credential:${credential_id}`,
-        subject: { credential_id, ...(claimed_bridge_id !== null && { bridge_id: claimed_bridge_id }) }
+      const claim = {
+        ...request,
+        credential_hash: Tokens.hash(credential),
+        idempotency_key_hash: sha256(key),
+        request_hash: requestHash([
+          request.project_id,
+          request.bridge_id,
+          request.device_id,
+          request.display_name,
+          request.public_key_fingerprint
+        ])
+      }
+      const answerOf = (challenge: { challenge_id: string; expires_at: Date }, nonce_b64: Uint8Array) => ({
+        challenge_id: challenge.challenge_id,
+        project_id: request.project_id,
+        bridge_id: request.bridge_id,
+        public_key_fingerprint: request.public_key_fingerprint,
+        nonce_b64,
+        expires_at: challenge.expires_at
       })
 
-    const replayOrRefuse = Effect.gen(function* () {
-      const found = yield* store.findCredential(claim)
-      if (Option.isNone(found)) return yield* refuse("bridge_enrollment_credential_invalid")
-      const replayed = found.value.revoked ? Option.none() : yield* replay
-      if (Option.isSome(replayed)) return replayed
-      const refusal = refusalFor(found.value, request, now)
-      if (refusal === undefined) return Option.none()
-      if (returned.has(refusal._tag)) yield* reportReturn(found.value, refusal._tag)
-      return yield* refusal
-    })
+      const open = opening()
+      const attempt = Effect.gen(function* () {
+        const challenge_id = yield* uuidAt(now)
+        const derivation_salt = yield* salt
+        const nonce = ring.current.derive("challenge", [challenge_id, derivation_salt, credential])
+        const challenge = {
+          challenge_id,
+          identity_id: yield* uuidAt(now),
+          nonce_hash: sha256(nonce),
+          derivation_salt,
+          key_id: ring.current.id,
+          expires_at: after(now, bridge.challengeTtl)
+        }
+        const opened = yield* open({ claim, challenge, trace: yield* traceAt(now) })
+        return Option.map(opened, () => ({ answer: answerOf(challenge, nonce), replayed: false }))
+      })
 
-    return yield* untilSettled(attempt, replayOrRefuse)
-  }, persistence)
+      const replay = Effect.gen(function* () {
+        const earlier = yield* store.findEarlierChallenge(claim)
+        if (Option.isNone(earlier)) return Option.none()
+        const { challenge_id, derivation_salt, key_id, nonce_hash, request_hash } = earlier.value
+        if (!equal(request_hash, claim.request_hash)) return yield* refuse("idempotency_conflict")
+        const stored = { hash: nonce_hash, key_id }
+        const nonce = yield* replayedNonce(ring, stored, "challenge", [challenge_id, derivation_salt, credential])
+        return Option.some({ answer: answerOf(earlier.value, nonce), replayed: true })
+      })
+
+      /** A credential comes back after its Bridge used it, or after it was revoked: somebody may have a copy. */
+      const reportReturn = ({ claimed_bridge_id, credential_id, project_id }: Store.CredentialState, code: string) =>
+        audit.rejected(now, {
+          action: "bridge.credential_returned",
+          code,
+          project_id,
+          actor: `bridge_credential:${credential_id}`,
+          subject: { credential_id, ...(claimed_bridge_id !== null && { bridge_id: claimed_bridge_id }) }
+        })
+
+      const replayOrRefuse = Effect.gen(function* () {
+        const found = yield* store.findCredential(claim)
+        if (Option.isNone(found)) return yield* refuse("bridge_enrollment_credential_invalid")
+        const replayed = found.value.revoked ? Option.none() : yield* replay
+        if (Option.isSome(replayed)) return replayed
+        const refusal = refusalFor(found.value, request, now)
+        if (refusal === undefined) return Option.none()
+        if (returned.has(refusal._tag)) yield* reportReturn(found.value, refusal._tag)
+        return yield* refusal
+      })
+
+      return yield* untilSettled(attempt, inTurn(replayOrRefuse))
+    },
+    sharedPersistence,
+    spanned("Enrollment.createChallenge")
+  )
 })
 
 const returned: ReadonlySet<string> = new Set([

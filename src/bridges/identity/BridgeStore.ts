@@ -44,7 +44,8 @@ export const Watched = Schema.Struct({
   token_started_at: Schema.NullOr(Schema.Date),
   token_expires_at: Schema.NullOr(Schema.Date),
   /** The end of the window of a pending rotation. */
-  rotation_expires_at: Schema.NullOr(Schema.Date)
+  rotation_expires_at: Schema.NullOr(Schema.Date),
+  access_role: Bridge.fields.access_role
 })
 
 export const Token = Schema.Struct({
@@ -84,7 +85,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const watched = (which: Statement.Fragment) => sql`
     select i.identity_id, i.project_id, i.bridge_id, i.display_name, i.device_id, i.status, i.enrolled_at, i.revoked_at,
            coalesce(s.ended_at, t.created_at) as token_started_at, t.expires_at as token_expires_at,
-           r.confirmation_expires_at as rotation_expires_at,
+           r.confirmation_expires_at as rotation_expires_at, i.access_role,
            case i.status when 'active' then 0 when 'pending' then 1 else 2 end as place,
            coalesce(t.expires_at, '-infinity') as ends_at
       from bridge_identity i
@@ -96,7 +97,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const ofProject = (project_id: string) => sql`i.project_id = ${project_id}::uuid`
   const shown = sql`
     identity_id, project_id, bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at,
-    token_expires_at, rotation_expires_at`
+    token_expires_at, rotation_expires_at, access_role`
 
   /**
    * Whether walking the tokens of all projects finds those of this one sooner than reading all of its Bridges. The orders

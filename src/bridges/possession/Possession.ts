@@ -15,7 +15,14 @@ import { persistence, sharedPersistence } from "../../platform/database/Persiste
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
-import { type Presented, Unproven, usedProof, verifyWith } from "../../platform/proofs/DpopProof.ts"
+import {
+  type Claim,
+  type Presented,
+  readWith,
+  requireSigned,
+  Unproven,
+  usedProof
+} from "../../platform/proofs/DpopProof.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse, type TokenRefusal } from "../../wire/bridges/RotationApi.ts"
 import { Refusal } from "../../wire/Refusal.ts"
@@ -30,9 +37,16 @@ export interface Prover {
 /** The key of a Bridge is an Ed25519 key (spec 2.3). */
 export const accepted = { algorithms: ["EdDSA"], named: "EdDSA", keys: "Ed25519" } as const
 
+/** The proof of the current request, read by the edge, which has limits for tokens with a proved key. */
+export const CurrentClaim = Context.Reference<Claim | undefined>("service/bridges/CurrentClaim", {
+  defaultValue: () => undefined
+})
+
 export class Possession extends Context.Service<
   Possession,
   {
+    /** What the proof of a request with a Bridge token says; undefined if there is none about this request. */
+    readonly claim: (bearer: Redacted.Redacted<string>, request: Presented) => Effect.Effect<Claim | undefined>
     /** Fails unless the request may use its token. An unknown token is left to the operation, which refuses it. */
     readonly require: (
       bearer: Redacted.Redacted<string>,
@@ -68,9 +82,19 @@ export class Possession extends Context.Service<
       const findHolder = yield* together(store.tokenHolder)
       const remember = yield* together(
         { one: ({ proof, token_hash }) => store.remember(token_hash, proof), each: store.rememberEach },
-        { writes: true }
+        { writes: true, repeatable: false }
       )
-      const verify = verifyWith(yield* Ed25519, accepted)
+      const read = readWith(yield* Ed25519, accepted)
+
+      const claim: Possession["Service"]["claim"] = Effect.fnUntraced(
+        function* (bearer, request) {
+          const { proof } = request
+          if (bridge.dpop === "off" || proof === undefined || !Tokens.isToken("sbt", Redacted.value(bearer)))
+            return undefined
+          return yield* read(proof, { ...request, baseUrl, tokenHash: Tokens.hash(bearer), now: yield* clock.now })
+        },
+        Effect.catch(() => Effect.undefined)
+      )
 
       /** The holder of the token and its key, if the proof is valid, by a key that counts, and was not used before. */
       const proved = Effect.fnUntraced(function* (
@@ -80,7 +104,9 @@ export class Possession extends Context.Service<
         now: Date,
         key_rotation_id?: string
       ) {
-        const { jti, key } = yield* verify(proof, { ...request, baseUrl, tokenHash, now })
+        const claim = (yield* CurrentClaim) ?? (yield* read(proof, { ...request, baseUrl, tokenHash, now }))
+        yield* requireSigned(claim)
+        const { jti, key } = claim
         const publicKey = key.bytes
         const by = fingerprint(publicKey)
         const used = { ...usedProof(by, jti, now), fingerprint: by }
@@ -148,6 +174,7 @@ export class Possession extends Context.Service<
       })
 
       return {
+        claim,
         require: Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>, request: Presented) {
           if (bridge.dpop === "off" || !Tokens.isToken("sbt", Redacted.value(bearer))) return
           const now = yield* clock.now

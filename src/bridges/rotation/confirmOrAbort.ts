@@ -9,7 +9,10 @@ import { SqlClient } from "effect/sql"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { sharedPersistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { inTurn } from "../../platform/database/Shares.ts"
+import { changes } from "../../platform/database/Together.ts"
+import { spanned } from "../../platform/metrics/Span.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse } from "../../wire/bridges/RotationApi.ts"
 import { after, hasPassed } from "../../wire/Instant.ts"
@@ -22,6 +25,8 @@ export const make = Effect.gen(function* () {
   const { bridge } = yield* Settings
   const tokens = yield* TokenCheck
   const store = Store.make(yield* SqlClient.SqlClient)
+  const confirming = yield* changes(store.confirm)
+  const aborting = () => (request: Store.Ending) => inTurn(store.abort(request))
 
   const end = Effect.fnUntraced(function* <Outcome extends Store.Outcome>(
     outcome: Outcome,
@@ -33,11 +38,9 @@ export const make = Effect.gen(function* () {
     const now = yield* clock.now
     const expires_at = after(now, bridge.tokenTtl)
 
+    const statement = outcome === "confirmed" ? confirming() : aborting()
     const attempt = Effect.gen(function* () {
-      const trace = yield* traceAt(now)
-      const ended = yield* outcome === "confirmed"
-        ? store.confirm(request, expires_at, now, trace)
-        : store.abort(request, now, trace)
+      const ended = yield* statement({ ...request, expires_at, trace: yield* traceAt(now) })
       return Option.map(ended, (identity) => ({ ...identity, expires_at, replayed: false }))
     })
 
@@ -56,22 +59,26 @@ export const make = Effect.gen(function* () {
       return found.key_used ? yield* refuse("idempotency_conflict") : Option.none()
     })
 
-    return yield* untilSettled(attempt, replayOrRefuse)
+    return yield* untilSettled(attempt, inTurn(replayOrRefuse))
   })
 
-  const confirm = Effect.fn("Rotation.confirm")(function* (bearer: BearerToken, rotation_id: string, key: string) {
-    const { bridge_id, expires_at, project_id, replayed } = yield* end("confirmed", bearer, rotation_id, key)
-    const answer = {
-      rotation_id,
-      status: "confirmed" as const,
-      project_id,
-      bridge_id,
-      token_type: "Bearer" as const,
-      scope: "bridge:transport" as const,
-      expires_at
-    }
-    return { answer, replayed }
-  }, persistence)
+  const confirm = Effect.fnUntraced(
+    function* (bearer: BearerToken, rotation_id: string, key: string) {
+      const { bridge_id, expires_at, project_id, replayed } = yield* end("confirmed", bearer, rotation_id, key)
+      const answer = {
+        rotation_id,
+        status: "confirmed" as const,
+        project_id,
+        bridge_id,
+        token_type: "Bearer" as const,
+        scope: "bridge:transport" as const,
+        expires_at
+      }
+      return { answer, replayed }
+    },
+    sharedPersistence,
+    spanned("Rotation.confirm")
+  )
 
   const abort = Effect.fn("Rotation.abort")(
     function* (bearer: BearerToken, rotation_id: string, key: string) {
@@ -80,7 +87,7 @@ export const make = Effect.gen(function* () {
     },
     // `refusalFor` returns this code for confirm only.
     Effect.catchTag("bridge_rotation_predecessor_expired", Effect.die),
-    persistence
+    sharedPersistence
   )
 
   return { confirm, abort }

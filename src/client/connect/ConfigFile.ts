@@ -33,34 +33,52 @@ export const read = Effect.fnUntraced(function* (path: string) {
   return text
 })
 
+export interface Change {
+  readonly path: string
+  /** Undefined if there is no such file. */
+  readonly before: string | undefined
+  /** Null deletes the file, and the folders above it that are empty then. */
+  readonly after: string | null
+}
+
 /**
- * Replaces the text `before` of a file by `after`; null deletes it, and the folders above it that are empty then, up to
- * one of `roots`. Refused if the file is read-only, or if it has changed since it was read.
+ * Replaces the text of files. Everything is written beside them before the first is replaced, so that a file that is refused
+ * and a full disk leave all as they were. Folders are removed up to one of `roots`.
  */
-export const replace = Effect.fnUntraced(function* (
-  path: string,
-  before: string | undefined,
-  after: string | null,
-  roots: ReadonlyArray<string>
-) {
-  if (before !== undefined) {
-    // An account that may do everything may also replace a read-only file, which its owner protected for a reason.
-    const { mode } = yield* work(path, "written", () => {
-      fs.accessSync(path, fs.constants.W_OK)
-      return fs.statSync(path)
-    })
-    if ((mode & 0o222) === 0) return yield* refused(path, "is read-only")
-  }
-  if ((yield* read(path)) !== before) return yield* refused(path, "has just been changed by another program")
-  if (after === null) {
-    return yield* work(path, "deleted", () => {
+export const replaceAll = Effect.fnUntraced(function* (changes: ReadonlyArray<Change>, roots: ReadonlyArray<string>) {
+  for (const { path } of changes) yield* requireReplaceable(path)
+  const drafts = yield* Effect.forEach(changes, drafted)
+  for (const { before, path } of changes)
+    if ((yield* read(path)) !== before) return yield* refused(path, "has just been changed by another program")
+  for (const { draft, path } of drafts)
+    yield* work(path, draft === undefined ? "deleted" : "written", () => {
+      if (draft !== undefined) return fs.renameSync(draft, path)
       fs.rmSync(path)
       removeEmpty(dirname(path), roots)
     })
-  }
+}, Effect.scoped)
+
+/** Refuses a file that a replacement would not serve. */
+const requireReplaceable = Effect.fnUntraced(function* (path: string) {
+  const stat = yield* work(path, "read", () => fs.statSync(path, { throwIfNoEntry: false }))
+  if (stat === undefined) return
+  // An account that may do everything may also replace a read-only file, which its owner protected for a reason.
+  if ((stat.mode & 0o222) === 0) return yield* refused(path, "is read-only")
+  yield* work(path, "written", () => fs.accessSync(path, fs.constants.W_OK))
+  if (stat.nlink > 1) return yield* refused(path, "has another hard link, which would keep the old text")
+})
+
+/** The new text beside the file, until the scope closes; it is gone then, or has become the file. */
+const drafted = Effect.fnUntraced(function* ({ after, before, path }: Change) {
+  if (after === null) return { path, draft: undefined }
+  const folder = dirname(path)
+  yield* Effect.acquireRelease(
+    work(path, "written", () => fs.mkdirSync(folder, { recursive: true })),
+    (first) => Effect.sync(() => first !== undefined && removeEmpty(folder, [dirname(first)]))
+  )
   const draft = `${path}.${randomBytes(6).toString("hex")}.partial`
+  yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(draft, { force: true })))
   yield* work(path, "written", () => {
-    fs.mkdirSync(dirname(path), { recursive: true })
     const mode = before === undefined ? 0o600 : fs.statSync(path).mode & 0o777
     const file = fs.openSync(draft, "wx", mode)
     try {
@@ -71,8 +89,8 @@ export const replace = Effect.fnUntraced(function* (
     } finally {
       fs.closeSync(file)
     }
-    fs.renameSync(draft, path)
-  }).pipe(Effect.ensuring(Effect.sync(() => fs.rmSync(draft, { force: true }))))
+  })
+  return { path, draft }
 })
 
 /** Removes empty folders from `folder` upwards, below one of `roots`. */

@@ -42,7 +42,7 @@ const flag = {
 }
 
 export const operatorSecurity = {
-  "operator token": { type: "http", scheme: "bearer", description: "sop_..., made by create-operator-token" }
+  operator_token: { type: "http", scheme: "bearer", description: "sop_..., made by create-operator-token" }
 }
 
 export const operatorPaths = {
@@ -51,7 +51,7 @@ export const operatorPaths = {
       tags: ["operators"],
       operationId: "operators.run",
       summary: "Runs a command of service-admin. A refusal of the command has the command's own code and status.",
-      security: [{ "operator token": [] }],
+      security: [{ operator_token: [] }],
       parameters: [
         {
           name: "name",

@@ -3,7 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { channelKinds, type ChannelKind } from "../../push/Channel.ts"
+import { channelKinds } from "../../push/Channel.ts"
 import { asJson, initialPreferences } from "../../wire/mobile/Notifications.ts"
 
 const At = Schema.Date
@@ -25,6 +25,15 @@ export const Listed = Schema.Struct({
   ended_at: Schema.NullOr(At)
 })
 export type Listed = typeof Listed.Type
+
+/** As the command that made it shows it. */
+export const Made = Schema.Struct({
+  channel_id: Schema.String,
+  project_id: Schema.String,
+  kind: Schema.Literals(channelKinds),
+  host: Schema.String,
+  titles: Schema.Boolean
+})
 
 const Locked = Schema.Struct({
   channel_id: Schema.String,
@@ -50,16 +59,12 @@ interface Sealed {
   readonly token_lookup: Uint8Array
 }
 
-export interface NewChannel extends Sealed {
-  readonly channel_id: string
-  readonly project_id: string
-  readonly kind: ChannelKind
-  readonly host: string
-  readonly titles: boolean
-}
+export type NewChannel = typeof Made.Type & Sealed
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Inserts nothing if the project does not exist, or has as many as its limit, by default `most`, allows. */
+  /**
+   * Inserts nothing if the project does not exist, has as many as its limit, by default `most`, allows, or has this one.
+   */
   const insert = (channel: NewChannel, most: number, now: Date) =>
     rows(Schema.Struct({ channel_id: Schema.String }))(sql`
       with locked as (
@@ -80,7 +85,15 @@ export const make = (sql: SqlClient.SqlClient) => {
                       where d.project_id = ${channel.project_id}::uuid
                         and d.environment = 'channel'
                         and d.state = 'active')
+          on conflict (device_id) do nothing
       returning device_id as channel_id`)
+
+  const findMade = (channel_id: string) =>
+    firstRow(Made)(sql`
+      select device_id as channel_id, project_id, provider as kind, topic as host, titles
+        from mobile_device
+       where device_id = ${channel_id}::uuid
+         and environment = 'channel'`)
 
   const list = (project_id: string, { after, limit }: Page) =>
     rows(Listed)(sql`
@@ -143,5 +156,5 @@ export const make = (sql: SqlClient.SqlClient) => {
        where event_id = ${event_id}::uuid
          and device_id = ${channel_id}::uuid`)
 
-  return { insert, list, lock, reseal, revoke, isChannel, findDelivery }
+  return { insert, findMade, list, lock, reseal, revoke, isChannel, findDelivery }
 }

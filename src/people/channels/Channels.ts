@@ -6,7 +6,7 @@
 import { Context, Effect, Layer, Option, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
-import { uuid, uuidAt } from "../../platform/crypto/Random.ts"
+import { uuidAt } from "../../platform/crypto/Random.ts"
 import { defaults } from "../../operator/limits/LimitNames.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
@@ -33,13 +33,7 @@ export interface NewChannel {
   readonly titles: boolean
 }
 
-export interface Created {
-  readonly channel_id: string
-  readonly project_id: string
-  readonly kind: ChannelKind
-  readonly host: string
-  readonly titles: boolean
-}
+export type Created = typeof Store.Made.Type
 
 export interface Tested extends Omit<DeviceTested, "device_id"> {
   readonly channel_id: string
@@ -48,14 +42,15 @@ export interface Tested extends Omit<DeviceTested, "device_id"> {
 export class Channels extends Context.Service<
   Channels,
   {
-    readonly create: (channel: NewChannel) => Effect.Effect<Created, ChannelRefusal<"create">>
+    /** Can be repeated with the same id. */
+    readonly create: (channel: NewChannel, id?: string) => Effect.Effect<Created, ChannelRefusal<"create">>
     /** Newest first. */
     readonly list: (
       project_id: string,
       page: Page
     ) => Effect.Effect<ReadonlyArray<Store.Listed>, ChannelRefusal<"list">>
-    /** Sends a test, and waits up to eight seconds for what becomes of it. */
-    readonly test: (channel_id: string) => Effect.Effect<Tested, ChannelRefusal<"test">>
+    /** Sends a test, and waits up to eight seconds for what becomes of it. Repeated with its event, it sends none again. */
+    readonly test: (channel_id: string, event_id: string) => Effect.Effect<Tested, ChannelRefusal<"test">>
     /**
      * From now on `secret` signs beside the one so far; without `secret`, the newest alone. If two sign already, a third
      * is refused unless it replaces the newest, which the receiver never got: the receiver may know only the older one.
@@ -91,17 +86,19 @@ export class Channels extends Context.Service<
       })
 
       const create = Effect.fn("Channels.create")(
-        function* ({ kind, project_id, secret, titles, url }: NewChannel) {
+        function* ({ kind, project_id, secret, titles, url }: NewChannel, id?: string) {
           const now = yield* clock.now
           if (!isAllowedTarget(url, channelPrivateHosts)) return yield* refuse("channel_target_not_allowed")
           if (!(yield* projectExists(sql, project_id))) return yield* refuse("project_not_found")
-          const channel_id = yield* uuidAt(now)
+          const channel_id = id ?? (yield* uuidAt(now))
           const { host } = new URL(url)
           const secrets = secret === undefined ? [] : [Redacted.value(secret)]
           const channel = { channel_id, project_id, kind, host, titles }
           const row = { ...channel, ...(yield* sealed(kind, { id: channel_id, url, secrets })) }
-          if ((yield* store.insert(row, defaults.channels, now)).length === 0)
-            return yield* refuse("channel_limit_reached")
+          if ((yield* store.insert(row, defaults.channels, now)).length === 0) {
+            const made = yield* store.findMade(channel_id)
+            return Option.isSome(made) ? made.value : yield* refuse("channel_limit_reached")
+          }
           yield* audited("channel.created", project_id, channel_id, now)
           return channel
         },
@@ -123,20 +120,19 @@ export class Channels extends Context.Service<
       })
 
       const enqueueTest = Effect.fnUntraced(
-        function* (channel_id: string) {
+        function* (channel_id: string, event_id: string) {
           const now = yield* clock.now
           const { project_id } = yield* lockActive(channel_id)
-          const event_id = yield* uuid
+          if (Option.isSome(yield* store.findDelivery(event_id, channel_id))) return
           const only = store.isChannel(channel_id)
           yield* outbox.enqueue(now, { kind: "device.test", event_id, project_id, about: channel_id, only })
-          return event_id
         },
         sql.withTransaction,
         persistence
       )
 
-      const test = Effect.fn("Channels.test")(function* (channel_id: string) {
-        const event_id = yield* enqueueTest(channel_id)
+      const test = Effect.fn("Channels.test")(function* (channel_id: string, event_id: string) {
+        yield* enqueueTest(channel_id, event_id)
         const delivery = yield* persistence(store.findDelivery(event_id, channel_id)).pipe(
           Effect.repeat({ ...patience, while: Option.exists(isOpen) })
         )

@@ -12,7 +12,7 @@ import { type LimitName, limitNames } from "../../operator/limits/LimitNames.ts"
 import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { shellWord } from "../../operator/ShellWord.ts"
-import { uuidFor } from "../../platform/crypto/Random.ts"
+import { uuid, uuidFor } from "../../platform/crypto/Random.ts"
 import { findSecret } from "../../platform/secrets/Secrets.ts"
 import { html, type Part } from "../../platform/html/Html.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
@@ -173,7 +173,9 @@ export const operatorActions = Effect.gen(function* () {
     "revoke-oauth-grant": taking({ grant: Uuid }, ({ grant }) => grants.revoke(grant)),
     "disable-oauth-client": taking({ client: ClientId }, ({ client }) => clients.disable(client)),
     "revoke-device": taking({ device: Uuid }, ({ device }) => devices.end(device)),
-    "test-channel": taking({ channel: Uuid }, ({ channel }) => channels.test(channel)),
+    "test-channel": taking({ channel: Uuid }, ({ channel }) =>
+      Effect.flatMap(uuid, (event_id) => channels.test(channel, event_id))
+    ),
     "revoke-channel": taking({ channel: Uuid }, ({ channel }) => channels.revoke(channel)),
     "unpin-document": taking({ document: Uuid }, ({ document }) => documents.unpin(document)),
     "retry-push-dead-letters": taking({}, () => push.retryDead),

@@ -52,7 +52,8 @@ export const bridgesPage = Effect.gen(function* () {
  * last contact is when it enrolled or last confirmed a rotation.
  */
 export const bridgeRow = (bridge: Watched, session: Session, now: Date, project?: Html): Html => {
-  const { bridge_id, device_id, display_name, enrolled_at, revoked_at, rotation_expires_at, status } = bridge
+  const { access_role, bridge_id, device_id, display_name, enrolled_at, revoked_at, rotation_expires_at, status } =
+    bridge
   const { token_expires_at, token_started_at } = bridge
   const isValid = token_expires_at !== null && token_started_at !== null && !hasPassed(token_expires_at, now)
   const isRotating = rotation_expires_at !== null && !hasPassed(rotation_expires_at, now)
@@ -65,6 +66,7 @@ export const bridgeRow = (bridge: Watched, session: Session, now: Date, project?
       ${meta(
         project,
         html`device ${name(device_id)}`,
+        access_role !== null && html`reaches memory and tasks as ${access_role}`,
         enrolled_at !== null && html`enrolled ${time(enrolled_at, now)}`,
         revoked_at !== null && html`revoked ${time(revoked_at, now)}`,
         token_started_at !== null &&

@@ -513,8 +513,12 @@ const routes = HttpRouter.use((router) =>
         ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
         : sessions.signIn(token)
       const attempt = Effect.gen(function* () {
-        const wait = yield* signIns.take(fields.has("credential") ? keyOfPasskey(credential) : keyOf(token))
-        return wait > 0 ? fail("busy", wait) : yield* signedIn(yield* opening, to, request)
+        const key = fields.has("credential") ? keyOfPasskey(credential) : keyOf(token)
+        const wait = yield* signIns.take(key)
+        if (wait > 0) return fail("busy", wait)
+        // Whoever knows the id of a passkey, which is no secret, uses up nothing of its person's.
+        const opened = yield* Effect.onError(opening, () => signIns.giveBack(key))
+        return yield* signedIn(opened, to, request)
       })
       return limited(attempt).pipe(
         Effect.catchTags({

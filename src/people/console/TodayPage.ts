@@ -8,7 +8,7 @@ import { after } from "../../wire/Instant.ts"
 import { bridgeRow } from "./BridgesPage.ts"
 import { kindMark } from "./MemoryPage.ts"
 import { markdown } from "./Markdown.ts"
-import { empty, mark, meta, name, time } from "./Parts.ts"
+import { empty, meta, name, time } from "./Parts.ts"
 import { statusMark } from "./StatusMark.ts"
 import { taskList } from "./TasksPage.ts"
 import { maySee, pathOf, type View } from "./View.ts"
@@ -32,7 +32,7 @@ export const todayPage = Effect.gen(function* () {
               html`<article class="card ask">
                 <h3><a class="name" href="${pathOf(view, "tasks", task.id)}">${task.title}</a></h3>
                 ${markdown(task.blocked_reason ?? task.title)}
-                ${task.choices !== undefined && task.choices !== null && meta(...task.choices.map((choice) => mark(choice)))}
+                ${meta(...(task.choices ?? []).map((choice) => html`<a href="${pathOf(view, "tasks", task.id)}">${choice}</a>`))}
                 ${meta(
                   `priority ${task.priority}`,
                   task.assignee !== null && html`asked by ${name(task.assignee)}`,

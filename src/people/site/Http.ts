@@ -12,14 +12,15 @@ import { staticRoutes } from "../../platform/edge/StaticRoutes.ts"
 import type { OpenApiDocument } from "./Endpoints.ts"
 import { deploymentOf } from "./Deployment.ts"
 import { docs, docsHeaders } from "./Docs.ts"
-import { entries } from "./docs/Contents.ts"
+import { entries, examples } from "./docs/Contents.ts"
 import { metadataOptions } from "../../signin/oauth/metadata/Metadata.ts"
 import { openApiDocument } from "./OpenApiDocument.ts"
 import { homePage } from "./Home.ts"
 import { png, svg } from "./Icon.ts"
 import { pageHeaders } from "../../platform/html/Page.ts"
+import { pageText } from "../../platform/settings/Texts.ts"
 
-const iconHeaders = { "content-security-policy": "default-src 'none'", "x-content-type-options": "nosniff" }
+const fileHeaders = { "content-security-policy": "default-src 'none'", "x-content-type-options": "nosniff" }
 
 const routes = HttpRouter.use(() =>
   Effect.gen(function* () {
@@ -31,9 +32,17 @@ const routes = HttpRouter.use(() =>
     const { pages, search, start } = docs(deployment, OpenApi.fromApi(Api) as unknown as OpenApiDocument)
     yield* serve("/docs", html, start, docsHeaders)
     for (const [path, page] of pages) yield* serve(path, html, page, docsHeaders)
+    for (const { file, path } of examples) {
+      yield* serve(
+        path,
+        "text/plain; charset=utf-8",
+        Effect.sync(() => pageText(file)),
+        fileHeaders
+      )
+    }
     yield* serve("/docs/search.json", "application/json", search)
-    yield* serve("/favicon.svg", "image/svg+xml", svg, iconHeaders)
-    yield* serve("/favicon.ico", "image/png", png(48, "icon"), iconHeaders)
+    yield* serve("/favicon.svg", "image/svg+xml", svg, fileHeaders)
+    yield* serve("/favicon.ico", "image/png", png(48, "icon"), fileHeaders)
     yield* serve("/openapi.json", "application/json", JSON.stringify(openApiDocument(metadataOptions(settings))))
   })
 )
@@ -46,7 +55,7 @@ export const sitePaths = [
   "/favicon.svg",
   "/favicon.ico",
   "/openapi.json",
-  ...entries.map(({ path }) => path)
+  ...[...entries, ...examples].map(({ path }) => path)
 ] as const
 
 export const SiteHttp = Layer.mergeAll(routes, ...sitePaths.map((path) => onlyMethods(path, ["GET"])))

@@ -13,12 +13,15 @@ export const topic = (title: string, ...body: ReadonlyArray<Part>): Html =>
 /** Preformatted text: commands, requests, configuration. It may be wider than the screen. */
 export const block = (text: Part): Html => html`<pre tabindex="0"><code>${text}</code></pre>`
 
-/** A definition list. */
-export const terms = (rows: ReadonlyArray<readonly [term: Part, ...definition: ReadonlyArray<Part>]>): Html =>
+/** A definition list. Terms that others link to, or that the search finds by themselves, have ids. */
+export const terms = (
+  rows: ReadonlyArray<readonly [term: Part, ...definition: ReadonlyArray<Part>]>,
+  ids: ReadonlyArray<string> = []
+): Html =>
   html`<dl>
     ${rows.map(
-      ([term, ...definition]) =>
-        html`<div>
+      ([term, ...definition], index) =>
+        html`<div${ids[index] !== undefined && html` id="${ids[index]}"`}>
           <dt>${term}</dt>
           <dd>${definition}</dd>
         </div>`

@@ -134,9 +134,10 @@ const codePage = (endpoints: ReadonlyArray<Endpoint>): Html => {
       "Bridges and phones",
       terms(
         byCode.map(([code, rows]) => [
-          withStatus(rows[0]!.status, code, `code-${code}`),
+          withStatus(rows[0]!.status, code),
           [...new Set(rows.map(({ message }) => message))].join(" ")
-        ])
+        ]),
+        byCode.map(([code]) => `code-${code}`)
       )
     )}
     ${topic(
@@ -145,7 +146,10 @@ const codePage = (endpoints: ReadonlyArray<Endpoint>): Html => {
         A failed call returns a result with <code>isError</code> and
         <code>{"error":{"code","message","details"}}</code>.
       </p>`,
-      terms(toolCodes.map(({ code, message }) => [html`<code>${code}</code>`, message]))
+      terms(
+        toolCodes.map(({ code, message }) => [html`<code>${code}</code>`, message]),
+        toolCodes.map(({ code }) => `tool-failure-${code}`)
+      )
     )}
     ${topic(
       "OAuth",
@@ -153,12 +157,14 @@ const codePage = (endpoints: ReadonlyArray<Endpoint>): Html => {
         At /token, /register and /revoke an error is <code>{"error","error_description"}</code>; /authorize redirects
         back to the agent with the error.
       </p>`,
-      terms(rowsOf(OAuth).map(({ code, message, status }) => [withStatus(status, code), message]))
+      terms(
+        rowsOf(OAuth).map(({ code, message, status }) => [withStatus(status, code), message]),
+        OAuth.codes.map((code) => `oauth-${code}`)
+      )
     )}`
 }
 
-const withStatus = (status: number, code: string, id?: string) =>
-  html`<span class="status">${status}</span> <code${id !== undefined && html` id="${id}"`}>${code}</code>`
+const withStatus = (status: number, code: string) => html`<span class="status">${status}</span> <code>${code}</code>`
 
 const servicePage = (deployment: Deployment): Html =>
   html`<p>
@@ -198,8 +204,8 @@ const servicePage = (deployment: Deployment): Html =>
     ${topic(
       "Tokens",
       html`<p>
-        Treat tokens as opaque. The prefix tells the kind of token, and the last characters are a checksum; the service
-        stores only hashes.
+        The format of every token: a prefix of three letters that tells its kind, <code>_</code>, 43 random characters
+        and 6 of checksum. Treat tokens as opaque; the service stores only hashes.
       </p>`,
       terms(secretKinds.map(([kind, name]) => [html`<code>${pattern(kind)}</code>`, name])),
       html`<p>For secret scanners, this regular expression matches all of them:</p>`,

@@ -1,5 +1,5 @@
 /** Randomness for identifiers and salts. Secrets are minted in Tokens.ts. */
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import { randomBytes, randomInt, randomUUID } from "node:crypto"
 import { sha256 } from "./Sha256.ts"
 
@@ -23,6 +23,9 @@ export const uuidAt = (now: Date): Effect.Effect<string> =>
     const counted = count.toString(16).padStart(3, "0")
     return `${time}-7${counted}-${tail.slice(0, 4)}-${tail.slice(4)}`
   })
+
+/** `uuidAt` the time of this machine, for ids that are made before the database is asked. */
+export const uuidHere: Effect.Effect<string> = Effect.flatMap(Clock.currentTimeMillis, (now) => uuidAt(new Date(now)))
 
 /** The UUID of version 7 of what is asked for by this text at this time: whoever asks again gets the same one. */
 export const uuidFor = (time: Date, text: string): string => {

@@ -8,7 +8,7 @@
  *
  * An operation holds one connection at a time, so it takes its turn once (Persistence.ts). Commands and the work in the
  * background take no turns: there is one of each. Lookups that share statements (Together.ts) share their places in the
- * same way.
+ * same way, and so do changes.
  */
 import { Context, Effect, Layer } from "effect"
 import { Settings } from "../settings/Settings.ts"
@@ -20,10 +20,11 @@ export type Turn = <A, E, R>(operation: Effect.Effect<A, E, R>) => Effect.Effect
 export interface Share {
   readonly connection: Turn
   readonly lookup: Turn
+  readonly change: Turn
 }
 
 const withoutTurn: Turn = (operation) => operation
-const withoutTurns: Share = { connection: withoutTurn, lookup: withoutTurn }
+const withoutTurns: Share = { connection: withoutTurn, lookup: withoutTurn, change: withoutTurn }
 
 /** The share of the current request. */
 export const CurrentShare = Context.Reference<Share>("service/database/CurrentShare", {
@@ -36,9 +37,11 @@ export const inTurn = <A, E, R>(operation: Effect.Effect<A, E, R>): Effect.Effec
     share.connection(Effect.provideService(operation, CurrentShare, withoutTurns))
   )
 
-/** Takes a place among the lookups that share statements. */
-export const amongLookups = <A, E, R>(lookup: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(CurrentShare, (share) => share.lookup(lookup))
+/** Takes a place among the lookups, or among the changes, that share statements. */
+export const among =
+  (kind: "lookup" | "change") =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.flatMap(CurrentShare, (share) => share[kind](self))
 
 export class Shares extends Context.Service<
   Shares,
@@ -54,15 +57,18 @@ export class Shares extends Context.Service<
     Effect.map(Settings, ({ database: { poolSize } }) => {
       const connections = divided(poolSize)
       const lookups = divided(places)
-      return {
-        unknown: (network) => ({ connection: connections.unknown(network), lookup: lookups.unknown(network) }),
-        known: (owner) => ({ connection: connections.known(owner), lookup: lookups.known(owner) })
-      }
+      const changes = divided(places)
+      const shareOf = (kind: "unknown" | "known") => (owner: string) => ({
+        connection: connections[kind](owner),
+        lookup: lookups[kind](owner),
+        change: changes[kind](owner)
+      })
+      return { unknown: shareOf("unknown"), known: shareOf("known") }
     })
   )
 }
 
-/** Lookups that run or wait for the next shared statement: as many as two statements hold. */
+/** Lookups, or changes, that run or wait for the next shared statement: as many as two statements hold. */
 const places = 128
 
 const divided = (all: number) => {

@@ -1,20 +1,22 @@
 /**
- * Lookups that share a statement (decisions.md, Lookups that share a statement).
+ * Lookups and changes that share a statement (decisions.md, Lookups that share a statement, Changes that share a statement).
  *
  * 1. A lookup that finds no statement under way runs one of its own.
  * 2. Lookups that arrive meanwhile wait. The next statement answers them together, 64 at most.
  * 3. While a statement takes longer than 50 ms, a second one may run. After a second a statement no longer counts.
- * 4. If a shared statement fails or takes a second, each of its lookups runs a statement of its own. A statement that also
- *    writes is not repeated: nobody knows whether it was committed. Its failure is that of each of its lookups.
+ * 4. If a shared statement fails or takes a second, each of its lookups runs a statement of its own. One that writes is not
+ *    given up: its commit may only be slow. If it cannot be repeated, because nobody knows whether it was committed, its
+ *    failure is that of each of its lookups.
  *
  * Nothing is kept: a statement answers only lookups that began before it was sent, so a revocation takes effect with the
  * next lookup.
  */
-import { Clock, Context, Effect, Exit } from "effect"
+import { Clock, Context, Effect, Exit, type Option } from "effect"
 import { Settings } from "../settings/Settings.ts"
-import { amongLookups, inTurn } from "./Shares.ts"
+import type { Locking } from "../sql/Asked.ts"
+import { among, inTurn } from "./Shares.ts"
 
-/** How many lookups a statement answers. */
+/** How many lookups, or changes, a statement answers. */
 const most = 64
 /** Nanoseconds. */
 const slow = 50_000_000n
@@ -41,7 +43,18 @@ interface Statements<In, Out, E> {
   readonly each: (inputs: ReadonlyArray<In>) => Effect.Effect<ReadonlyArray<Out>, E>
 }
 
-export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>, { writes = false } = {}) =>
+interface Options {
+  /** Which places (Shares.ts) are taken. */
+  readonly place?: "lookup" | "change"
+  readonly writes?: boolean
+  /** Whether each may run alone after a shared statement failed. */
+  readonly repeatable?: boolean
+}
+
+export const together = <In, Out, E>(
+  { each, one }: Statements<In, Out, E>,
+  { place = "lookup", repeatable = true, writes = false }: Options = {}
+) =>
   Effect.map(Effect.context<Settings>(), (context) => {
     const alone = (input: In) => inTurn(one(input))
     if (!Context.get(context, Settings).database.sharedLookups) return alone
@@ -77,9 +90,9 @@ export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>, { wr
       const settle = (exit?: Exit.Exit<ReadonlyArray<Out>, E>) => {
         if (!underWay.delete(statement) && !writes) return
         sendNext()
-        sharing.forEach(({ input, resume }, place) => {
-          if (exit !== undefined && Exit.isSuccess(exit)) return resume(Effect.succeed(exit.value[place]!))
-          resume(writes && exit !== undefined ? Effect.failCause(exit.cause) : alone(input))
+        sharing.forEach(({ input, resume }, index) => {
+          if (exit !== undefined && Exit.isSuccess(exit)) return resume(Effect.succeed(exit.value[index]!))
+          resume(repeatable || exit === undefined ? alone(input) : Effect.failCause(exit.cause))
         })
       }
       const giveUp = () => {
@@ -119,7 +132,7 @@ export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>, { wr
     }
 
     return (input: In): Effect.Effect<Out, E> =>
-      amongLookups(
+      among(place)(
         Effect.suspend(() => {
           const lookup: Waiting<In, Out, E> = { input, statement: undefined, resume: () => {} }
           const run = Effect.suspend(() => {
@@ -134,3 +147,19 @@ export const together = <In, Out, E>({ each, one }: Statements<In, Out, E>, { wr
         })
       )
   })
+
+/**
+ * Changes of different identities that share a statement (decisions.md, Changes that share a statement). `act` changes what it
+ * can without waiting for a lock, and passes over the rest. What it returns is for one request, whose first attempt shares a
+ * statement: if it had no result, the next ones run alone and wait.
+ */
+export const changes = <In, Out, E>(
+  act: (all: ReadonlyArray<In>, locking: Locking) => Effect.Effect<ReadonlyArray<Option.Option<Out>>, E>
+) => {
+  const alone = (locking: Locking) => (input: In) => Effect.map(act([input], locking), ([result]) => result!)
+  const statements = { one: alone("skip locked"), each: (all: ReadonlyArray<In>) => act(all, "skip locked") }
+  return Effect.map(together(statements, { place: "change", writes: true }), (shared) => () => {
+    let attempts = 0
+    return (input: In) => Effect.suspend(() => (attempts++ === 0 ? shared(input) : inTurn(alone("")(input))))
+  })
+}

@@ -18,13 +18,16 @@ export class Addresses extends Context.Service<
       const trusted = yield* networks(http.trustedProxies)
       return {
         of: (request) => {
-          const peer = plain(Option.getOrElse(request.remoteAddress, () => ""))
-          const forwarded = request.headers["x-forwarded-for"]?.split(",").map((address) => plain(address.trim())) ?? []
+          let address = plain(Option.getOrElse(request.remoteAddress, () => ""))
+          const forwarded = request.headers["x-forwarded-for"]?.split(",") ?? []
           // From the nearest hop outwards: the first address that is not a trusted proxy. A hop that is not an address
           // ends the search, so that only addresses get into rate limits and audit rows.
-          const hops = [peer, ...forwarded.toReversed()]
-          const end = hops.findIndex((address, hop) => !trusts(trusted, address) || isIP(hops[hop + 1] ?? "") === 0)
-          return hops[end]!
+          while (forwarded.length > 0 && trusts(trusted, address)) {
+            const hop = plain(forwarded.pop()!.trim())
+            if (isIP(hop) === 0) break
+            address = hop
+          }
+          return address
         }
       }
     })
@@ -48,6 +51,13 @@ export const networkOf = (address: string): string => {
     .map((group) => group.toString(16))
     .join(":")}::/64`
 }
+
+/**
+ * The /48 of an IPv6 network, else undefined. A site gets up to that much (RFC 6177 2), 65,536 networks, so limits per network
+ * alone would not limit it.
+ */
+export const siteOf = (network: string): string | undefined =>
+  network.endsWith("::/64") ? `${network.split(":", 3).join(":")}::/48` : undefined
 
 /** The eight numbers of an IPv6 address, without its zone. */
 const groupsOf = (address: string) => {

@@ -17,7 +17,7 @@ import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { escaped } from "../../wire/Text.ts"
-import { Addresses, networkOf } from "./Addresses.ts"
+import { Addresses, networkOf, siteOf } from "./Addresses.ts"
 import { makeFloodPause } from "./Floods.ts"
 import { PageLimit } from "./PageLimit.ts"
 import { RateLimit } from "./RateLimit.ts"
@@ -96,7 +96,7 @@ export class Boundary extends Context.Service<
                 Effect.updateContext((context: Context.Context<R>) =>
                   context.pipe(
                     Context.add(Caller, { address, network, userAgent }),
-                    Context.add(CurrentShare, shares.unknown(network)),
+                    Context.add(CurrentShare, shares.unknown(siteOf(network) ?? network)),
                     Context.add(References.CurrentLogAnnotations, {
                       ...Context.get(context, References.CurrentLogAnnotations),
                       request_id: requestId
@@ -178,8 +178,9 @@ const measure = (template = "unknown", method: string, status: number, since: bi
     return Effect.void
   })
 
-/** Lines about refusals of one address; of further ones only their number is logged. */
+/** Lines about refusals, of one address and of all together; of further ones only their number is logged. */
 const lineRate = { perSecond: 20, burst: 200 }
+const allLinesRate = { perSecond: 100, burst: 1000 }
 /** Characters of a path in a line. */
 const longestPath = 200
 
@@ -196,7 +197,9 @@ const tracer = Effect.map(
 
 /** Skips log lines and attributes that neither a log nor a span consumes; building them would slow every request. */
 const recorder = Effect.gen(function* () {
-  const lines = (yield* RateLimit).buckets(lineRate)
+  const limits = yield* RateLimit
+  const lines = limits.networks(lineRate)
+  const allLines = limits.buckets(allLinesRate)
   const traced = yield* References.TracerEnabled
   const consumed = {
     Info: traced || (yield* LogLevel.isEnabled("Info")),
@@ -210,7 +213,9 @@ const recorder = Effect.gen(function* () {
     // While the database is away every request is answered like this; its cause has lines of its own.
     if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
     else if (level === "Info" && (yield* lines.take(network)) > 0) {
-      yield* logFault("Answered", { status: response.status, network, ...codeOf(response) })
+      yield* logFault("Answered", { status: response.status, network: siteOf(network) ?? network, ...codeOf(response) })
+    } else if (level === "Info" && (yield* allLines.take("")) > 0) {
+      yield* logFault("Answered", { status: response.status, ...codeOf(response) })
     } else yield* Effect.logWithLevel(level)("Answered").pipe(Effect.annotateLogs(facts))
     yield* Effect.annotateCurrentSpan(facts)
   })

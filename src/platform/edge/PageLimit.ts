@@ -8,6 +8,6 @@ import { limitedTo, RateLimit } from "./RateLimit.ts"
 export class PageLimit extends Context.Service<PageLimit, ReturnType<typeof limitedTo>>()("service/edge/PageLimit") {
   static readonly layer = Layer.effect(
     PageLimit,
-    Effect.map(RateLimit, ({ buckets }) => limitedTo(buckets({ perSecond: 20, burst: 200 })))
+    Effect.map(RateLimit, ({ networks }) => limitedTo(networks({ perSecond: 20, burst: 200 })))
   )
 }

@@ -19,8 +19,8 @@ export const pageRoutes = Effect.fnUntraced(function* (
   failure: (reason: "busy" | "failed") => { readonly status: number; readonly body: string }
 ) {
   const limits = yield* RateLimit
-  const requests = limits.buckets(requestRate)
-  const wrongSecrets = limits.buckets(wrongSecretRate)
+  const requests = limits.networks(requestRate)
+  const wrongSecrets = limits.networks(wrongSecretRate)
 
   /**
    * Tries a secret for which its address has taken a token. It gets the token back, unless the secret was wrong or the browser

@@ -11,6 +11,7 @@ import { refuse } from "../../wire/Errors.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { Settings } from "../settings/Settings.ts"
+import { siteOf } from "./Addresses.ts"
 import { recent } from "./Recent.ts"
 
 /** Buckets per limit. */
@@ -24,8 +25,6 @@ export interface Rate {
 export interface Buckets {
   /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
-  /** Returns what `take` would return for one token, without taking it. */
-  readonly wait: (key: string) => Effect.Effect<number>
   /** Gives back a token that was taken. */
   readonly giveBack: (key: string) => Effect.Effect<void>
   /** How many buckets are in memory. */
@@ -48,7 +47,6 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
         fullAt.set(key, seconds === 0 ? after : before, now)
         return seconds
       }),
-    wait: (key) => Effect.map(Clock.currentTimeMillis, (now) => secondsUntil(full(key, now) + interval, now)),
     giveBack: (key) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const at = fullAt.get(key)
@@ -74,14 +72,47 @@ export const bucketsOfPart = ({ burst, perSecond }: Rate, processes: number): Bu
 
 const unlimited: Buckets = {
   take: () => Effect.succeed(0),
-  wait: () => Effect.succeed(0),
   giveBack: () => Effect.void,
   size: () => 0
 }
 
+/** How many of its networks an IPv6 site can use up. */
+const networksOfSite = 8
+
+/** Buckets by the network of a caller; the networks of one IPv6 site also share one. */
+export interface NetworkBuckets {
+  readonly take: (network: string) => Effect.Effect<number>
+  readonly giveBack: (network: string) => Effect.Effect<void>
+}
+
+export const networksWith =
+  (buckets: (rate: Rate) => Buckets) =>
+  ({ burst, perSecond }: Rate): NetworkBuckets => {
+    const networks = buckets({ burst, perSecond })
+    const sites = buckets({ burst: burst * networksOfSite, perSecond: perSecond * networksOfSite })
+    return {
+      take: (network) => {
+        const site = siteOf(network)
+        const own = networks.take(network)
+        if (site === undefined) return own
+        // What the network's own limit refuses draws nothing from its neighbours.
+        return Effect.flatMap(own, (seconds) =>
+          seconds > 0
+            ? Effect.succeed(seconds)
+            : Effect.tap(sites.take(site), (shared) => (shared > 0 ? networks.giveBack(network) : Effect.void))
+        )
+      },
+      giveBack: (network) => {
+        const site = siteOf(network)
+        const own = networks.giveBack(network)
+        return site === undefined ? own : Effect.andThen(sites.giveBack(site), own)
+      }
+    }
+  }
+
 /** Handles a request of an address that is within its limit. */
 export const limitedTo =
-  (buckets: Buckets) =>
+  (buckets: NetworkBuckets) =>
   <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.gen(function* () {
       const seconds = yield* buckets.take((yield* Caller).network)
@@ -93,12 +124,15 @@ export class RateLimit extends Context.Service<
   {
     /** The buckets of one limit; made where a layer is built. They admit everything with SERVICE_RATE_LIMITS=off. */
     readonly buckets: (rate: Rate) => Buckets
+    /** The same for the networks of callers (Addresses.ts). */
+    readonly networks: (rate: Rate) => NetworkBuckets
   }
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
-    Effect.map(Settings, ({ http, processes }) => ({
-      buckets: (rate) => (http.rateLimits ? bucketsOfPart(rate, processes) : unlimited)
-    }))
+    Effect.map(Settings, ({ http, processes }) => {
+      const buckets = (rate: Rate) => (http.rateLimits ? bucketsOfPart(rate, processes) : unlimited)
+      return { buckets, networks: networksWith(buckets) }
+    })
   )
 }

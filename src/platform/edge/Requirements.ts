@@ -26,7 +26,7 @@ const malformed = (issue: SchemaIssue.Issue) => {
 
 const limitedByAddress = Layer.effect(
   LimitedByAddress,
-  Effect.map(RateLimit, ({ buckets }) => limitedTo(buckets({ perSecond: 100, burst: 1000 })))
+  Effect.map(RateLimit, ({ networks }) => limitedTo(networks({ perSecond: 100, burst: 1000 })))
 )
 
 export const requirements = Layer.merge(wellFormed, limitedByAddress)

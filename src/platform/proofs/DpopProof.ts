@@ -61,8 +61,16 @@ export interface Accepted {
   readonly keys: string
 }
 
-/** The key and the id of a proof that is valid for the request, but may have been used before. */
-export const verifyWith =
+/** What a proof says that is about the request. Only `requireSigned` tells whether it comes from the holder of the key. */
+export interface Claim {
+  readonly key: PublicKey
+  readonly jti: string
+  /** Verified once, when somebody asks: it costs as much as the rest of a request. */
+  readonly isSigned: Effect.Effect<boolean>
+}
+
+/** Checks everything but the signature, and whether the proof was used before. */
+export const readWith =
   (ed25519: Ed25519["Service"], { algorithms, keys, named }: Accepted) =>
   (proof: string, { baseUrl, method, now, path, tokenHash }: Proved) =>
     Effect.gen(function* () {
@@ -83,9 +91,18 @@ export const verifyWith =
         return yield* unproven("its iat is more than two minutes away from the time in Date")
       if (tokenHash !== undefined && ath !== Buffer.from(tokenHash).toString("base64url"))
         return yield* unproven("its ath is not the SHA-256 of the token")
-      if (!(yield* isSignedBy(ed25519, key, jwt))) return yield* unproven("its signature does not verify")
-      return { key, jti }
+      return { key, jti, isSigned: yield* Effect.cached(isSignedBy(ed25519, key, jwt)) } satisfies Claim
     })
+
+export const requireSigned = Effect.fnUntraced(function* ({ isSigned }: Pick<Claim, "isSigned">) {
+  if (!(yield* isSigned)) return yield* unproven("its signature does not verify")
+})
+
+/** A proof that is valid for the request, but may have been used before. */
+export const verifyWith = (ed25519: Ed25519["Service"], accepted: Accepted) => {
+  const read = readWith(ed25519, accepted)
+  return (proof: string, about: Proved) => Effect.tap(read(proof, about), requireSigned)
+}
 
 const unproven = (why: string) => new Unproven({ why })
 

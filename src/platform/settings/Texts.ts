@@ -1,4 +1,4 @@
-/** The migrations, and the pages of /docs. In a bundle, scripts/bundle.mjs replaces this file by one that holds them. */
+/** The migrations, and the files of /docs. In a bundle, scripts/bundle.mjs replaces this file by one that holds them. */
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { packageRoot } from "./Package.ts"
@@ -10,5 +10,5 @@ export const migrations: Readonly<Record<string, string>> = Object.fromEntries(
   readdirSync(join(packageRoot, "migrations")).map((name) => [name, text(`migrations/${name}`)])
 )
 
-/** A Markdown file of the repository that /docs shows. It is read only when somebody asks for it. */
+/** A file of the repository that /docs shows. It is read only when somebody asks for it. */
 export const pageText = (file: string): string => text(file)

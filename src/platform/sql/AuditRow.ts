@@ -9,6 +9,18 @@ export interface Trace {
   readonly user_agent: string
 }
 
+/** The same as columns of the clause that the row comes from, for a statement that serves several requests (Asked.ts). */
+export type TraceColumns = { readonly [Name in keyof Trace]: Statement.Fragment }
+
+export const traceTypes = { event_id: "uuid", at: "timestamptz", address: "text", user_agent: "text" } as const
+
+export const traceColumns = (sql: SqlClient.SqlClient): TraceColumns => ({
+  event_id: sql`event_id`,
+  at: sql`at`,
+  address: sql`address`,
+  user_agent: sql`user_agent`
+})
+
 /**
  * The statement that mutates also inserts the row, so that neither exists without the other.
  *
@@ -17,7 +29,7 @@ export interface Trace {
  */
 export const auditRow = (
   sql: SqlClient.SqlClient,
-  trace: Trace,
+  trace: Trace | TraceColumns,
   row: {
     readonly action: string
     readonly from: string

@@ -7,7 +7,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import { PushTokens } from "../tokens/PushTokens.ts"
-import { type CurrentKey, type ListedKey, WebPushKeys } from "../tokens/WebPushKeys.ts"
+import { type ListedKey, WebPushKeys } from "../tokens/WebPushKeys.ts"
 import * as Rekey from "../tokens/rekey.ts"
 import * as Store from "./PushAdminStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -41,7 +41,7 @@ export class PushAdmin extends Context.Service<
     /** Queues unexpired dead letters again, with their attempts reset; returns how many. */
     readonly retryDead: Effect.Effect<number, Unavailable>
     readonly rekey: Effect.Effect<Rekey.Rekeyed, Unavailable>
-    readonly rotateWebPushKey: Effect.Effect<CurrentKey, Unavailable>
+    readonly rotateWebPushKey: WebPushKeys["Service"]["rotate"]
   }
 >()("service/push/PushAdmin") {
   static readonly layer = Layer.effect(

@@ -12,8 +12,7 @@ export const quietUntil = (quiet: QuietHours, instant: Date): Date | undefined =
   const thisMinute = Math.floor(instant.getTime() / minute) * minute
   const minutesLeft = (minutes(quiet.end) - now.minute + day) % day
   const end = new Date(thisMinute + minutesLeft * minute)
-  if (localTime(quiet.time_zone, end).minute === minutes(quiet.end) && isSteady(quiet.time_zone, instant, end))
-    return end
+  if (localTime(quiet.time_zone, end).minute === minutes(quiet.end)) return end
   // The clock changes before the end: walk to the first minute that is not quiet.
   for (let at = thisMinute + minute; ; at += minute) {
     const candidate = new Date(at)
@@ -38,13 +37,6 @@ const within =
   }
 
 const minutes = (time: string) => Number(time.slice(0, 2)) * 60 + Number(time.slice(3))
-
-/** No zone changes its clock twice within a day. */
-const isSteady = (zone: string, from: Date, to: Date) => offset(zone, from) === offset(zone, to)
-
-/** Minutes, modulo a day, that the zone's clock is ahead of UTC. */
-const offset = (zone: string, instant: Date) =>
-  (localTime(zone, instant).minute - (Math.floor(instant.getTime() / minute) % day) + day) % day
 
 const localTime = (zone: string, instant: Date): LocalTime => {
   const parts = Object.fromEntries(

@@ -17,23 +17,32 @@ export const make = (sql: SqlClient.SqlClient) => {
       from web_push_key
      where replaced_at is null`)
 
+  const findById = (web_push_key_id: string) =>
+    firstRow(WebPushKey)(sql`
+      select web_push_key_id, public_key, salt, token_key_id
+        from web_push_key
+       where web_push_key_id = ${web_push_key_id}::uuid`)
+
   const find = (public_key: Uint8Array) =>
     firstRow(WebPushKey)(sql`
       select web_push_key_id, public_key, salt, token_key_id
         from web_push_key
        where public_key = ${public_key}`)
 
-  /** Inserts nothing while there is a current key. */
-  const insert = (key: WebPushKey, now: Date) => sql`
-    insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at)
-    values (${key.web_push_key_id}::uuid, ${key.public_key}, ${key.salt}, ${key.token_key_id}, ${now})
-        on conflict do nothing`
+  /** Inserts nothing while there is a current key, or if this one has been inserted before. */
+  const insert = (key: WebPushKey, now: Date) =>
+    rows(Schema.Struct({ web_push_key_id: Schema.String }))(sql`
+      insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at)
+      values (${key.web_push_key_id}::uuid, ${key.public_key}, ${key.salt}, ${key.token_key_id}, ${now})
+          on conflict do nothing
+      returning web_push_key_id`)
 
-  /** Locks the current key, so that two rotations follow each other. */
-  const replace = (now: Date) => sql`
+  /** Ends the current key, unless its successor has been inserted before. */
+  const replace = (successor_id: string, now: Date) => sql`
     update web_push_key
        set replaced_at = ${now}
-     where replaced_at is null`
+     where replaced_at is null
+       and not exists (select from web_push_key where web_push_key_id = ${successor_id}::uuid)`
 
   /** Each key, newest first, with the active devices that subscribed with it. */
   const list = rows(
@@ -53,5 +62,5 @@ export const make = (sql: SqlClient.SqlClient) => {
      order by k.created_at desc, k.web_push_key_id desc
      limit 100`)
 
-  return { findCurrent, find, insert, replace, list }
+  return { findCurrent, findById, find, insert, replace, list }
 }

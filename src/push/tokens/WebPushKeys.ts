@@ -49,8 +49,8 @@ export class WebPushKeys extends Context.Service<
     readonly find: (public_key: string) => Effect.Effect<Option.Option<CurrentKey>, Unavailable>
     /** To sign with. None: never had, or its key for push tokens is not configured. */
     readonly signing: (public_key: string) => Effect.Effect<Option.Option<P256Key>, Unavailable>
-    /** For the operator: browsers subscribe with a new key from now on. */
-    readonly rotate: Effect.Effect<CurrentKey, Unavailable>
+    /** For the operator: browsers subscribe with a new key from now on. Can be repeated with the same id. */
+    readonly rotate: (web_push_key_id: string) => Effect.Effect<CurrentKey, Unavailable>
     /** For the operator: newest first, at most 100. */
     readonly list: Effect.Effect<ReadonlyArray<ListedKey>, Unavailable>
   }
@@ -74,25 +74,20 @@ export class WebPushKeys extends Context.Service<
           )
         )
 
-      const insert = Effect.fnUntraced(function* (now: Date) {
+      const insert = Effect.fnUntraced(function* (web_push_key_id: string, now: Date) {
         const [{ id, key }] = ring
         const made = yield* salt
-        yield* store.insert(
-          {
-            web_push_key_id: yield* uuidAt(now),
-            public_key: deriveKey(key, made, info).point,
-            salt: made,
-            token_key_id: id
-          },
-          now
-        )
-        // Another replica may have been faster: its key is the one.
-        return Option.getOrThrow(yield* store.findCurrent)
+        const public_key = deriveKey(key, made, info).point
+        return yield* store.insert({ web_push_key_id, public_key, salt: made, token_key_id: id }, now)
       })
 
       const current = Effect.gen(function* () {
         const found = yield* store.findCurrent
-        return shown(Option.isSome(found) ? found.value : yield* insert(yield* clock.now))
+        if (Option.isSome(found)) return shown(found.value)
+        const now = yield* clock.now
+        yield* insert(yield* uuidAt(now), now)
+        // Another replica may have been faster: its key is the one.
+        return shown(Option.getOrThrow(yield* store.findCurrent))
       }).pipe(persistence, Effect.withSpan("WebPushKeys.current"))
 
       const find = Effect.fn("WebPushKeys.find")(
@@ -108,18 +103,24 @@ export class WebPushKeys extends Context.Service<
         return key
       }, persistence)
 
-      const rotate = Effect.gen(function* () {
-        const now = yield* clock.now
-        yield* store.replace(now)
-        const key = shown(yield* insert(now))
-        yield* audit.done(now, {
-          action: "push.web_push_key_rotated",
-          project_id: null,
-          actor: yield* CurrentOperator,
-          subject: {}
-        })
-        return key
-      }).pipe(sql.withTransaction, persistence, Effect.withSpan("WebPushKeys.rotate"))
+      const rotate = Effect.fn("WebPushKeys.rotate")(
+        function* (web_push_key_id: string) {
+          const now = yield* clock.now
+          yield* store.replace(web_push_key_id, now)
+          if ((yield* insert(web_push_key_id, now)).length > 0)
+            yield* audit.done(now, {
+              action: "push.web_push_key_rotated",
+              project_id: null,
+              actor: yield* CurrentOperator,
+              subject: {}
+            })
+          const made = yield* store.findById(web_push_key_id)
+          // Of two rotations at once, both get the key of the faster one.
+          return shown(Option.getOrThrow(Option.isSome(made) ? made : yield* store.findCurrent))
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const list = Effect.map(
         store.list,

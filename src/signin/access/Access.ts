@@ -8,7 +8,7 @@
  *    request.
  * 3. A token that is bound to a key needs a proof by it (RFC 9449 7). The proof is checked before the token is looked up, so
  *    whoever lacks the key learns nothing about the token; it is remembered after that, so that only proofs of callers who
- *    are let in are.
+ *    are let in are. `claim` reads the proof; its signature is verified later, once a limit has admitted the caller.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -19,11 +19,11 @@ import { persistence, sharedPersistence } from "../../platform/database/Persiste
 import { inTurn } from "../../platform/database/Shares.ts"
 import { together } from "../../platform/database/Together.ts"
 import { spanned } from "../../platform/metrics/Span.ts"
-import type { Presented } from "../../platform/proofs/DpopProof.ts"
+import { type Presented, requireSigned, type Unproven } from "../../platform/proofs/DpopProof.ts"
 import type { Actor, Granted } from "../../wire/Actor.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import type { Scope } from "../../wire/Scopes.ts"
-import { ClientProofs, isKey, type Proven } from "../possession/ClientProofs.ts"
+import { type Claimed, ClientProofs, isKey } from "../possession/ClientProofs.ts"
 import { challenges } from "./WwwAuthenticate.ts"
 import { type AccessRefusal, refuse } from "./Errors.ts"
 import * as Store from "./AccessStore.ts"
@@ -36,15 +36,15 @@ const lastUsedPrecision = 60_000
 export class Access extends Context.Service<
   Access,
   {
-    /** The key that the request proves; undefined under the scheme `Bearer`. Fails unless the proof is valid. */
-    readonly prove: (
+    /** The key that the request says it holds; undefined under the scheme `Bearer`. Fails without a proof about the request. */
+    readonly claim: (
       bearer: Redacted.Redacted<string>,
       request: Presented
-    ) => Effect.Effect<Proven | undefined, Unauthorized>
+    ) => Effect.Effect<Claimed | undefined, Unauthorized>
     /** A missing credential differs from a rejected one only in WWW-Authenticate (decisions.md, One 401). */
     readonly authorize: (
       bearer: Option.Option<Redacted.Redacted<string>>,
-      proven?: Proven
+      claimed?: Claimed
     ) => Effect.Effect<Actor, Unauthorized>
     /** Whether the credential of a request that was authorized is still in force. Its proof is not asked for again. */
     readonly authorizeAgain: (bearer: Option.Option<Redacted.Redacted<string>>) => Effect.Effect<void, Unauthorized>
@@ -79,16 +79,16 @@ export class Access extends Context.Service<
 
       const invalidBound = challenged(refuse("unauthorized"), challenge.invalidBound)
       const unproven = (why: string) => challenged(refuse("unauthorized"), challenge.unproven(why))
+      const saying = <A>(self: Effect.Effect<A, Unproven | AccessRefusal<"bridge_persistence_error">>) =>
+        Effect.catchTag(self, "Unproven", ({ why }) => unproven(why))
 
-      const prove = Effect.fnUntraced(function* (
+      const claim = Effect.fnUntraced(function* (
         bearer: Redacted.Redacted<string>,
         { method, path, proof, scheme }: Presented
       ) {
         if (scheme === "Bearer") return undefined
         if (proof === undefined) return yield* unproven("there is none")
-        return yield* proofs
-          .check(proof, { method, path, baseUrl, tokenHash: Tokens.hash(bearer) })
-          .pipe(Effect.catchTag("Unproven", ({ why }) => unproven(why)))
+        return yield* saying(proofs.read(proof, { method, path, baseUrl, tokenHash: Tokens.hash(bearer) }))
       }, sharedPersistence)
 
       const find = Effect.fnUntraced(function* (bearer: Redacted.Redacted<string>) {
@@ -107,12 +107,13 @@ export class Access extends Context.Service<
       }, sharedPersistence)
 
       const authorize = Effect.fnUntraced(
-        function* (bearer: Option.Option<Redacted.Redacted<string>>, proven?: Proven) {
+        function* (bearer: Option.Option<Redacted.Redacted<string>>, claimed?: Claimed) {
           if (Option.isNone(bearer)) return yield* missing
+          if (claimed !== undefined) yield* saying(requireSigned(claimed))
           const found = Option.getOrUndefined(yield* find(bearer.value))
-          if (found === undefined || !isKey(found.dpop_jkt, proven))
-            return yield* proven === undefined ? invalid : invalidBound
-          if (proven !== undefined && !(yield* proofs.remember(proven.used)))
+          if (found === undefined || !isKey(found.dpop_jkt, claimed))
+            return yield* claimed === undefined ? invalid : invalidBound
+          if (claimed !== undefined && !(yield* proofs.remember(claimed.used)))
             return yield* unproven("it was used before")
           const { dpop_jkt, last_used_at, now, scopes, ...actor } = found
           const isOld = last_used_at === null || now.getTime() - last_used_at.getTime() >= lastUsedPrecision
@@ -144,7 +145,7 @@ export class Access extends Context.Service<
         return counted!.grants
       }).pipe(persistence)
 
-      return { prove, authorize, authorizeAgain, foreignGrants, requireGrant, require }
+      return { claim, authorize, authorizeAgain, foreignGrants, requireGrant, require }
     })
   )
 }

@@ -11,6 +11,7 @@ import { PhoneCredential } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { Access } from "./Access.ts"
 import type { AccessRefusal } from "./Errors.ts"
+import { isAboutProof } from "./WwwAuthenticate.ts"
 
 /** The actor of the request and the key of its credential in `perCredential`, the limit of the route. */
 export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets) {
@@ -21,16 +22,14 @@ export const authenticates = Effect.fnUntraced(function* (perCredential: Buckets
     const request = yield* HttpServerRequest.HttpServerRequest
     const bearer = bindableCredentialOf(request.headers["authorization"])
     if (Option.isNone(bearer)) return { actor: yield* access.authorize(bearer), key: "" }
-    const proved = yield* Effect.result(access.prove(bearer.value, presentedBy(request)))
-    if (Result.isFailure(proved)) {
-      const refused: Effect.Effect<never, Refused> = Effect.fail(proved.failure)
-      return yield* attempts.attempt({ credential: bearer.value, outcomeOf, limited }, refused)
-    }
-    const proven = proved.success
-    const credential = boundTo(bearer.value, proven?.jkt)
-    const authorized: Effect.Effect<Actor, Refused> = access.authorize(bearer, proven)
-    const actor = yield* attempts.attempt({ credential, perCredential, outcomeOf, limited }, authorized)
-    return { actor, key: keyOf(credential) }
+    const claim = yield* Effect.result(access.claim(bearer.value, presentedBy(request)))
+    const claimed = Result.isSuccess(claim) ? claim.success : undefined
+    const authorize: Effect.Effect<Actor, Refused> = Result.isSuccess(claim)
+      ? access.authorize(bearer, claimed)
+      : Effect.fail(claim.failure)
+    const credential = bearer.value
+    const actor = yield* attempts.attempt({ credential, claimed, perCredential, outcomeOf, limited }, authorize)
+    return { actor, key: keyOf(boundTo(credential, claimed?.jkt)) }
   })
 })
 
@@ -38,7 +37,9 @@ type Refused = AccessRefusal<"unauthorized" | "bridge_persistence_error"> | Shar
 
 const outcomeOf = <A>(exit: Exit.Exit<A, Refused>): Outcome => {
   if (Exit.isSuccess(exit)) return "accepted"
-  return Option.exists(Exit.findErrorOption(exit), ({ _tag }) => _tag === "unauthorized") ? "rejected" : "undecided"
+  const refused = Option.getOrUndefined(Exit.findErrorOption(exit))
+  if (refused?._tag !== "unauthorized") return "undecided"
+  return isAboutProof(refused.challenge) ? "unproven" : "rejected"
 }
 
 /**

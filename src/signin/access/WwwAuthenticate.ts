@@ -44,6 +44,10 @@ export const challenges = (base_url: string) => {
   }
 }
 
+/** Whether a challenge is about the proof, whatever the token is worth. */
+export const isAboutProof = (challenge: string | undefined): boolean =>
+  challenge?.includes('error="invalid_dpop_proof"') ?? false
+
 type Attributes = Readonly<Record<string, string>>
 
 const bearer = (attributes: Attributes) => `Bearer ${listed(attributes)}`

@@ -6,11 +6,12 @@ import { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
 import { RateLimit } from "../../platform/edge/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
+import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Refusal } from "../../wire/Refusal.ts"
 import { parsed, wordsOf } from "../../wire/Scopes.ts"
 import { Clients } from "./clients/Clients.ts"
 import { ClientProofs, type Proven } from "../possession/ClientProofs.ts"
-import { refuse, tooMany, unproven } from "./Errors.ts"
+import { type OAuthRefusal, refuse, tooMany, unproven } from "./Errors.ts"
 import { Grants } from "./grants/Grants.ts"
 import {
   jsonEndpoints,
@@ -35,6 +36,11 @@ const requestRate = { perSecond: 100, burst: 1000 }
 const refreshRate = { perSecond: 6 / 60, burst: 60 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
+type Prove = Effect.Effect<
+  Proven | undefined,
+  OAuthRefusal<"invalid_dpop_proof"> | SharedRefusal<"bridge_persistence_error">
+>
+
 export const OAuthHttp = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const settings = yield* Settings
@@ -51,7 +57,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const { document, endpoint } = jsonEndpoints(router, yield* CompiledEdge)
     const metadata = metadataOptions(settings)
 
-    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
+    const exchange = Effect.fnUntraced(function* (client_id: string, form: Parameters, prove: Prove) {
       const code = yield* required(form, "code")
       const verifier = yield* required(form, "code_verifier")
       if (!isVerifier(verifier)) return yield* refuse("invalid_request", "code_verifier is malformed.")
@@ -59,11 +65,13 @@ export const OAuthHttp = HttpRouter.use((router) =>
       const credential = Redacted.make(code)
       return yield* attempts.attempt(
         { credential, outcomeOf, limited },
-        codes.exchange({ client_id, code: credential, verifier, redirect_uri, proven })
+        Effect.flatMap(prove, (proven) =>
+          codes.exchange({ client_id, code: credential, verifier, redirect_uri, proven })
+        )
       )
     })
 
-    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters, proven: Proven | undefined) {
+    const refresh = Effect.fnUntraced(function* (client_id: string, form: Parameters, prove: Prove) {
       const refresh_token = Redacted.make(yield* required(form, "refresh_token"))
       const words = wordsOf(form.get("scope") ?? "")
       const scopes = parsed(words)
@@ -72,6 +80,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
       return yield* attempts.attempt(
         { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
+          const proven = yield* prove
           const grant = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
           const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
           if (wait > 0) return yield* tooMany(wait)
@@ -88,8 +97,11 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const issued = (tokens: IssuedTokens) =>
       Effect.as(attempts.remember(boundTo(tokens.access_token, tokens.jkt)), tokenResponse(tokens))
 
-    /** The key that the client has proved; undefined if it sent no proof. */
-    const provenBy = Effect.fnUntraced(function* (request: Request) {
+    /**
+     * The key that the client has proved; undefined if it sent no proof. Runs as an attempt of its credential, so that the
+     * limit of its address comes before the signature.
+     */
+    const provenBy: (request: Request) => Prove = Effect.fnUntraced(function* (request) {
       const { method, path, proof } = presentedBy(request)
       if (proof === undefined) return undefined
       return yield* proofs
@@ -97,7 +109,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
         .pipe(Effect.catchTag("Unproven", ({ why }) => unproven(why)))
     })
 
-    const bridgeToken = Effect.fnUntraced(function* (form: Parameters, proven: Proven | undefined) {
+    const bridgeToken = Effect.fnUntraced(function* (form: Parameters, prove: Prove) {
       const assertion = form.get("client_assertion")
       if (assertion === undefined || form.get("client_assertion_type") !== assertionType)
         return yield* refuse(
@@ -112,6 +124,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
           const client_id = form.get("client_id")
           if (client_id !== undefined && client_id !== asserted.client_id)
             return yield* refuse("invalid_client", "client_id is not the sub of the assertion.")
+          const proven = yield* prove
           const bridge = yield* bridgeAccess.holder(asserted, proven)
           const wait = Option.isSome(bridge) ? yield* refreshes.take(bridge.value) : 0
           if (wait > 0) return yield* tooMany(wait)
@@ -130,17 +143,17 @@ export const OAuthHttp = HttpRouter.use((router) =>
       if (grant_type === "client_credentials") {
         yield* withoutCredentials(request)
         if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
-        return yield* issued(yield* bridgeToken(form, yield* provenBy(request)))
+        return yield* issued(yield* bridgeToken(form, provenBy(request)))
       }
       const client_id = yield* publicClient(request, form)
       yield* required(form, "grant_type")
       if (!isResource(form.get("resource"), resource)) return yield* refuse("invalid_target")
-      const proven = yield* provenBy(request)
+      const prove = provenBy(request)
       switch (grant_type) {
         case "authorization_code":
-          return yield* issued(yield* exchange(client_id, form, proven))
+          return yield* issued(yield* exchange(client_id, form, prove))
         case "refresh_token":
-          return yield* issued(yield* refresh(client_id, form, proven))
+          return yield* issued(yield* refresh(client_id, form, prove))
         default:
           return yield* refuse("unsupported_grant_type")
       }
@@ -186,9 +199,9 @@ export const OAuthHttp = HttpRouter.use((router) =>
       "/.well-known/oauth-authorization-server/mcp",
       "/.well-known/openid-configuration"
     )
-    yield* endpoint("/token", limits.buckets(requestRate), token)
-    if (oauth.revocation) yield* endpoint("/revoke", limits.buckets(requestRate), revoke)
-    if (dynamicRegistration) yield* endpoint("/register", limits.buckets(registrationRate), register)
+    yield* endpoint("/token", limits.networks(requestRate), token)
+    if (oauth.revocation) yield* endpoint("/revoke", limits.networks(requestRate), revoke)
+    if (dynamicRegistration) yield* endpoint("/register", limits.networks(registrationRate), register)
   })
 )
 

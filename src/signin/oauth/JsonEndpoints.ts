@@ -9,7 +9,7 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { type FormError, isTooLarge, readForm } from "../../platform/edge/Form.ts"
 import { methods } from "../../platform/edge/Methods.ts"
-import type { Buckets } from "../../platform/edge/RateLimit.ts"
+import type { NetworkBuckets } from "../../platform/edge/RateLimit.ts"
 import { isTransient, report } from "../../platform/edge/Report.ts"
 import { Caller } from "../../wire/Headers.ts"
 import { Refusal } from "../../wire/Refusal.ts"
@@ -51,7 +51,7 @@ export const jsonEndpoints = (router: HttpRouter.HttpRouter, edge: CompiledEdge[
 
   const endpoint = (
     path: HttpRouter.PathInput,
-    buckets: Buckets,
+    buckets: NetworkBuckets,
     handle: (request: Request) => Effect.Effect<Response, unknown, Request>
   ) =>
     serve(path, "POST", (request) =>

@@ -31,7 +31,7 @@ const routes = HttpRouter.use((router) =>
     const keys = yield* PersonKeys
     const { sessionOf } = yield* sessionCookie
     const browsers = yield* preSession
-    const requests = (yield* RateLimit).buckets(requestRate)
+    const requests = (yield* RateLimit).networks(requestRate)
 
     const serve = (
       path: (typeof paths)[number],

@@ -9,11 +9,13 @@ import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { sharedPersistence } from "../../platform/database/Persistence.ts"
 import { inTurn } from "../../platform/database/Shares.ts"
 import {
+  type Claim,
   type Presented,
+  readWith,
+  requireSigned,
   type Unproven,
   type UsedProof,
-  usedProof,
-  verifyWith
+  usedProof
 } from "../../platform/proofs/DpopProof.ts"
 import { remember } from "../../platform/proofs/ProofStore.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
@@ -30,6 +32,9 @@ export interface Proven {
   readonly used: UsedProof
 }
 
+/** A client that says so; `requireSigned` tells whether it is true. */
+export interface Claimed extends Proven, Pick<Claim, "isSigned"> {}
+
 /** Whether a credential that is bound to `jkt` may be used by who has proved a key, or none. */
 export const mayUse = (jkt: Uint8Array | null, proven: Proven | undefined): boolean =>
   jkt === null || isKey(jkt, proven)
@@ -38,20 +43,23 @@ export const mayUse = (jkt: Uint8Array | null, proven: Proven | undefined): bool
 export const isKey = (jkt: Uint8Array | null, proven: Proven | undefined): boolean =>
   jkt === null || proven === undefined ? jkt === null && proven === undefined : Buffer.from(jkt).equals(proven.jkt)
 
+interface About extends Pick<Presented, "method" | "path"> {
+  readonly baseUrl: URL
+  /** Undefined at /token: the request gets a token and has none. */
+  readonly tokenHash: Uint8Array | undefined
+}
+
+type Unavailable = SharedRefusal<"bridge_persistence_error">
+
 export class ClientProofs extends Context.Service<
   ClientProofs,
   {
+    /** What a proof that is about the request says, before its signature is verified. */
+    readonly read: (proof: string, about: About) => Effect.Effect<Claimed, Unproven | Unavailable>
     /** The key of a proof that is valid for the request, whether or not it was used before. */
-    readonly check: (
-      proof: string,
-      about: Pick<Presented, "method" | "path"> & {
-        readonly baseUrl: URL
-        /** Undefined at /token: the request gets a token and has none. */
-        readonly tokenHash: Uint8Array | undefined
-      }
-    ) => Effect.Effect<Proven, Unproven | SharedRefusal<"bridge_persistence_error">>
+    readonly check: (proof: string, about: About) => Effect.Effect<Proven, Unproven | Unavailable>
     /** False if the proof was used before. */
-    readonly remember: (used: UsedProof) => Effect.Effect<boolean, SharedRefusal<"bridge_persistence_error">>
+    readonly remember: (used: UsedProof) => Effect.Effect<boolean, Unavailable>
   }
 >()("service/signin/ClientProofs") {
   static readonly layer = Layer.effect(
@@ -59,20 +67,22 @@ export class ClientProofs extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* DatabaseClock
-      const verify = verifyWith(yield* Ed25519, accepted)
+      const readProof = readWith(yield* Ed25519, accepted)
 
-      const check: ClientProofs["Service"]["check"] = Effect.fnUntraced(function* (proof, about) {
+      const read: ClientProofs["Service"]["read"] = Effect.fnUntraced(function* (proof, about) {
         const now = yield* clock.now
-        const { jti, key } = yield* verify(proof, { ...about, now })
+        const { isSigned, jti, key } = yield* readProof(proof, { ...about, now })
         const jkt = key.thumbprint
-        return { jkt, used: usedProof(Buffer.from(jkt).toString("base64url"), jti, now) }
+        return { jkt, isSigned, used: usedProof(Buffer.from(jkt).toString("base64url"), jti, now) }
       })
+
+      const check: ClientProofs["Service"]["check"] = (proof, about) => Effect.tap(read(proof, about), requireSigned)
 
       const use = Effect.fnUntraced(function* (used: UsedProof) {
         return (yield* inTurn(remember(sql, used))).length > 0
       }, sharedPersistence)
 
-      return { check, remember: use }
+      return { read, check, remember: use }
     })
   ).pipe(Layer.provide(Ed25519.layerNode))
 }

@@ -2,7 +2,17 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { execFile } from "node:child_process"
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { join } from "node:path"
 import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -12,12 +22,13 @@ import { planted } from "../../support/secrets/Planted.ts"
 
 const program = join(import.meta.dirname, "../../../cli/bridge-service.mjs")
 
-const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessEnv = {}) =>
+const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessEnv = {}, limits = "true") =>
   Effect.promise(
     () =>
       new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((done) => {
         const options = { cwd: home, env: { PATH: process.env["PATH"], HOME: home, ...env } }
-        const child = execFile(process.execPath, [program, "connect", ...args], options, (_, out, err) => {
+        const shell = ["-c", `${limits}; exec "$0" "$@"`, process.execPath, program, "connect", ...args]
+        const child = execFile("/bin/sh", shell, options, (_, out, err) => {
           assert.isUndefined(findToken(out + err))
           done({ code: child.exitCode, out, err })
         })
@@ -64,14 +75,18 @@ layer(Service.layer)("bridge-service connect", (it) => {
         const state = ["--bridge-state", "a Bridge's"]
         assert.strictEqual((yield* connect(home, ["codex", ...anywhere, ...state])).code, 64)
         assert.strictEqual((yield* connect(home, ["claude-code", ...anywhere, ...state, "--token-env", "T"])).code, 64)
-        const written = yield* connect(home, ["claude-code", ...anywhere, ...state])
-        assert.strictEqual(written.code, 0, written.err)
-        const { headersHelper } = JSON.parse(readFileSync(join(home, ".mcp.json"), "utf8")).mcpServers["bridge-service"]
-        assert.strictEqual(
-          headersHelper,
-          `bridge-service bridge token --mcp-header --json --state '${home}/a Bridge'\\''s'`
-        )
+        const helper = `bridge-service bridge token --mcp-header --json --state '${home}/a Bridge'\\''s'`
+        const printed = yield* connect(home, ["claude-code", ...anywhere, ...state, "--print"])
+        assert.include(printed.out, JSON.stringify(helper))
         assert.strictEqual((yield* connect(home, ["claude-code", ...anywhere, ...state, "--check"])).code, 78)
+        const refuses = Effect.fnUntraced(function* (message: string) {
+          const { code, err } = yield* connect(home, ["claude-code", ...anywhere, ...state])
+          assert.deepStrictEqual([code, existsSync(join(home, ".mcp.json"))], [78, false])
+          assert.include(err, message)
+        })
+        yield* refuses("There is no folder")
+        mkdirSync(join(home, "a Bridge's"), { mode: 0o700 })
+        yield* refuses("The state folder holds no token")
       }),
     60_000
   )
@@ -129,6 +144,39 @@ layer(Service.layer)("bridge-service connect", (it) => {
         assert.strictEqual(code, 1)
         assert.include(err, "CLAUDE.md is a symbolic link")
         assert.sameMembers(readdirSync(home), ["AGENTS.md", "CLAUDE.md"])
+        assert.strictEqual(readFileSync(join(home, "AGENTS.md"), "utf8"), "# Shop\n")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "writes nothing if one of its files has another hard link, which would keep the old text",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        writeFileSync(join(home, "shared.md"), "# Shop\n")
+        linkSync(join(home, "shared.md"), join(home, "CLAUDE.md"))
+        const { code, err } = yield* connect(home, ["claude-code", ...anywhere, "--section"])
+        assert.strictEqual(code, 1)
+        assert.include(err, "CLAUDE.md has another hard link")
+        assert.sameMembers(readdirSync(home), ["CLAUDE.md", "shared.md"])
+        assert.strictEqual(readFileSync(join(home, "shared.md"), "utf8"), "# Shop\n")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "leaves everything as it was when the disk gets full",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        writeFileSync(join(home, "AGENTS.md"), "# Shop\n")
+        // The entry fits, the section does not.
+        const full = "trap '' XFSZ; ulimit -f 1"
+        const { code, err } = yield* connect(home, ["codex", ...anywhere, "--section"], {}, full)
+        assert.strictEqual(code, 1)
+        assert.include(err, "AGENTS.md cannot be written (EFBIG). Nothing was changed.")
+        assert.deepStrictEqual(readdirSync(home), ["AGENTS.md"])
         assert.strictEqual(readFileSync(join(home, "AGENTS.md"), "utf8"), "# Shop\n")
       }),
     60_000

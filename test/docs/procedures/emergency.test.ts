@@ -1,4 +1,4 @@
-/** The commands under "Stop it" of docs/emergencies.md stop what they name, and nothing else. */
+/** The commands under "Stop one thing, or everything" of docs/emergencies.md stop what they name, and nothing else. */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
@@ -11,7 +11,7 @@ import { tokens } from "../../support/bridges/Tokens.ts"
 
 const { everything, forGood, oneAgent, oneBridge, oneProject } = procedure(
   "emergencies",
-  "Stop it",
+  "Stop one thing, or everything",
   "oneBridge",
   "oneAgent",
   "oneProject",

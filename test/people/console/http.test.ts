@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
+import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { sentences } from "../../../src/people/console/Sentences.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
@@ -221,7 +222,14 @@ layer(Service.layer)("the console", (it) => {
       yield* shows(`/tasks/${task_id}`, "A decision is needed", "Read the code", "acme/shop", "changes not committed")
       yield* shows("/memory?query=pipeline", "Deploys happen any day", "Found by its words")
       yield* shows(`/memory/${entry_id}`, "It superseded", "Never on Fridays.")
-      yield* shows("/bridges", "bridge-pier", "60 %", "of the token&#39;s life has passed")
+      yield* Context.get(service.services, Bridges).grantAccess(project_id, "bridge-pier", "reader")
+      yield* shows(
+        "/bridges",
+        "bridge-pier",
+        "60 %",
+        "of the token&#39;s life has passed",
+        "memory and tasks as reader"
+      )
       yield* shows("/activity", "Ada</b></a> signed in to the console", "Bridge bridge-pier</b></a> enrolled")
     })
   )

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { randomUUID } from "node:crypto"
 import { WebPushKeys } from "../../../src/push/tokens/WebPushKeys.ts"
 import { makePerson } from "../../support/agents/SignIn.ts"
 import { send } from "../../support/network/Http.ts"
@@ -82,6 +83,7 @@ layer(Service.layer)("a browser", (it) => {
     ],
     ["at an address", { endpoint: "https://169.254.169.254/latest" }, "push_endpoint_not_allowed"],
     ["with a user in the address", { endpoint: "https://a@fcm.googleapis.com/1" }, "push_endpoint_not_allowed"],
+    ["with a fragment", { endpoint: "https://fcm.googleapis.com/1#2" }, "push_endpoint_not_allowed"],
     ["without https", { endpoint: "http://fcm.googleapis.com/1" }, "invalid_request"],
     ["with an endless address", { endpoint: `https://fcm.googleapis.com/${"a".repeat(2050)}` }, "invalid_request"],
     [
@@ -140,7 +142,7 @@ layer(Service.layer)("the key of web push", (it) => {
       const keys = Context.get(on.services, WebPushKeys)
       const former = yield* keyOf(on)
       const first = yield* register()
-      const { public_key } = yield* keys.rotate
+      const { public_key } = yield* keys.rotate(randomUUID())
       assert.notStrictEqual(public_key, former)
       assert.strictEqual(yield* keyOf(on), public_key)
       const late = yield* Effect.promise(() => makeSubscription())
@@ -169,11 +171,30 @@ layer(Service.layer)("the key of web push", (it) => {
     Effect.gen(function* () {
       const on = yield* Service
       const keys = Context.get(on.services, WebPushKeys)
-      yield* Effect.all([keys.rotate, keys.rotate, keys.current], { concurrency: "unbounded" })
+      const both = [keys.rotate(randomUUID()), keys.rotate(randomUUID())]
+      yield* Effect.all([...both, keys.current], { concurrency: "unbounded" })
       assert.lengthOf(
         (yield* keys.list).filter(({ replaced_at }) => replaced_at === null),
         1
       )
+    })
+  )
+
+  it.effect("is rotated once by a command that is repeated with its id, even after the next one", () =>
+    Effect.gen(function* () {
+      const on = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const keys = Context.get(on.services, WebPushKeys)
+      const counted = sql`
+        select (select count(*)::int from web_push_key) as keys,
+               (select count(*)::int from audit_event where action = 'push.web_push_key_rotated') as events`
+      const id = randomUUID()
+      const first = yield* keys.rotate(id)
+      const next = yield* keys.rotate(randomUUID())
+      const before = yield* counted
+      assert.deepStrictEqual(yield* keys.rotate(id), first)
+      assert.deepStrictEqual(yield* counted, before)
+      assert.deepStrictEqual(yield* keys.current, next)
     })
   )
 })

@@ -92,6 +92,41 @@ layer(Delivery.layer)("a registration", (it) => {
         ["suppressed"]
       )
       assert.isFalse(on.simulator.received.some(({ token }) => token === phone.token))
+      const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(
+        yield* sql`
+          select project_id, actor
+            from audit_event
+           where action = 'mobile_device.handed_over'
+             and subject ->> 'device_id' = ${phone.device_id}`,
+        [{ project_id: person.project_id, actor: `mobile_device:${answer.body.device_id}` }]
+      )
+    })
+  )
+
+  it.effect("of the same installation rings at once, whatever the provider asked for before", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      on.simulator.next.push({ status: 429, reason: "TooManyRequests", retryAfter: 600 })
+      yield* notify(on, person.project_id)
+      yield* on.worker.round
+      yield* phone.register()
+      yield* notify(on, person.project_id)
+      assert.strictEqual(yield* on.worker.round, 1)
+    })
+  )
+
+  it.effect("with preferences releases what the earlier ones held back", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      const paused_until = new Date(
+        (yield* Effect.clockWith((clock) => clock.currentTimeMillis)) + 60_000
+      ).toISOString()
+      yield* phone.register({ preferences: { ...everything, paused_until } })
+      yield* notify(on, person.project_id)
+      yield* drain(on.worker)
+      yield* phone.register({ preferences: everything })
+      assert.strictEqual(yield* drain(on.worker), 1)
     })
   )
 
@@ -133,6 +168,23 @@ layer(Delivery.layer)("a registration", (it) => {
     })
   )
 
+  it.effect(
+    "with a repeated Idempotency-Key gets the earlier answer, though the key that finds its token was replaced",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Delivery
+        const person = yield* makePerson(on)
+        const { body, token } = makePhone(on, person)
+        const first = yield* makePhone(on, person, token).register({}, { key: "mobile-register-1" })
+        const replaced = yield* instance({
+          SERVICE_APNS_TOPICS: body().push.topic,
+          SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
+        })
+        const again = yield* makePhone(replaced, person, token).register({}, { key: "mobile-register-1" })
+        assert.deepStrictEqual([again.status, again.body.device_id], [201, first.body.device_id])
+      })
+  )
+
   it.effect("that is retried after sign-out does not register the device again", () =>
     Effect.gen(function* () {
       const on = yield* Delivery
@@ -153,6 +205,22 @@ layer(Delivery.layer)("a registration", (it) => {
       })
       assert.strictEqual(answers.filter(({ status }) => status === 201).length, 20)
       assert.strictEqual(answers.filter(({ code }) => code === "device_limit_reached").length, 4)
+    })
+  )
+
+  it.effect("of a fifty-first device of one project is refused, whoever has the others", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* withPhone
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        insert into mobile_device
+        select (jsonb_populate_record(d, jsonb_build_object(
+                 'device_id', gen_random_uuid(), 'subject', gen_random_uuid(), 'token_lookup', sha256(int4send(n))))).*
+          from mobile_device d
+         cross join generate_series(1, 48) n
+         where d.project_id = ${person.project_id}::uuid`
+      is(yield* makePhone(on, person).register(), 201)
+      is(yield* makePhone(on, person).register(), "device_limit_reached")
     })
   )
 

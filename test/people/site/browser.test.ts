@@ -109,7 +109,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         await page.fill("search input", "Which threats are not defended?")
         await page.locator("search li", { hasText: "What is not defended" }).first().waitFor()
         await page.fill("search input", "How do I stop everything?")
-        await page.locator("search li:first-child", { hasText: "Stop it" }).waitFor()
+        await page.locator("search li:first-child", { hasText: "Stop one thing, or everything" }).waitFor()
         await page.fill("search input", "zzyzx")
         await page.getByText("Nothing has these words.").waitFor()
       })

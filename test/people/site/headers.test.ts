@@ -5,7 +5,7 @@ import { HttpRouter } from "effect/http"
 import { OpenApi } from "effect/http-api"
 import { Api } from "../../../src/wire/Api.ts"
 import { appPaths } from "../../../src/people/console/app/Http.ts"
-import { entries } from "../../../src/people/site/docs/Contents.ts"
+import { entries, examples } from "../../../src/people/site/docs/Contents.ts"
 import { sitePaths } from "../../../src/people/site/Http.ts"
 import { routes } from "../../../src/Http.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
@@ -44,7 +44,8 @@ const hasRequiredHeaders = (path: string, method: string, { body, headers, statu
   assert.match(headers.get("x-request-id")!, /^[0-9a-f-]{36}$/, request)
   assert.strictEqual(headers.get("x-content-type-options"), "nosniff", request)
   const type = headers.get("content-type") ?? ""
-  const isFile = [...appPaths, "/favicon.svg", "/favicon.ico"].includes(path) && status === 200
+  const isFile =
+    [...appPaths, ...examples.map(({ path }) => path), "/favicon.svg", "/favicon.ico"].includes(path) && status === 200
   const isUsual = /^application\/json|^text\/html; charset=utf-8$/.test(type)
   if (text !== "") assert.isTrue(isUsual || isFile, `${request}: ${type}`)
   if (body !== undefined) assert.notMatch(type, /charset=(?!utf-8)/i, request)

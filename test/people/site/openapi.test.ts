@@ -33,9 +33,14 @@ describe("the OpenAPI document", () => {
     assert.deepStrictEqual([...described].toSorted(), [...new Set(operations.flatMap(({ tags }) => tags))].toSorted())
   })
 
+  it("names schemes and schemas as OpenAPI 3.1 allows", () => {
+    for (const part of Object.values<object>(document.components))
+      for (const name of Object.keys(part)) assert.match(name, /^[a-zA-Z0-9._-]+$/)
+  })
+
   it("leaves the declared contract as it is", () => {
     const declared: any = OpenApi.fromApi(Api)
-    const { "operator token": added, ...securitySchemes } = document.components.securitySchemes
+    const { operator_token: added, ...securitySchemes } = document.components.securitySchemes
     assert.strictEqual(added.scheme, "bearer")
     assert.deepStrictEqual({ ...document.components, securitySchemes }, declared.components)
     for (const [path, methods] of Object.entries<any>(declared.paths))

@@ -4,7 +4,7 @@ import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { entries, pageOf } from "../../../src/people/site/docs/Contents.ts"
+import { entries, examples, pageOf } from "../../../src/people/site/docs/Contents.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -211,6 +211,18 @@ layer(Service.layer)("the pages at /docs", (it) => {
     })
   )
 
+  it.effect("offer the Bridges to start from as plain text", () =>
+    Effect.gen(function* () {
+      const page = yield* pageAt("/docs/bridges")
+      for (const { file, path } of examples) {
+        assert.include(page, `href="${path}"`)
+        const { headers, text } = yield* get(path)
+        assert.strictEqual(text, read(file))
+        assert.strictEqual(headers.get("content-type"), "text/plain; charset=utf-8")
+      }
+    })
+  )
+
   it.effect("show the address of this deployment where a client is connected", () =>
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
@@ -287,7 +299,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
           assert.isNotEmpty(found, path)
           for (const [id] of found) if (id !== "") links.push(["/docs/search.json", `${path}#${id}`])
         }
-        const others = new Set(["/", "/openapi.json"])
+        const others = new Set(["/", "/openapi.json", ...examples.map(({ path }) => path)])
         for (const [from, to] of links) {
           const [path, id] = to.startsWith("#") ? [from, to.slice(1)] : (to.split("#") as [string, string?])
           if (others.has(path)) continue

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { PostNetwork } from "../../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../../src/push/admin/PushAdmin.ts"
 import { WebPushKeys } from "../../../src/push/tokens/WebPushKeys.ts"
@@ -75,6 +76,12 @@ layer(Web.layer)("a browser", (it) => {
         urgency: "high"
       })
       assert.match(String(headers["topic"]), /^[A-Za-z0-9_-]{32}$/)
+      // What is said later about the same replaces it.
+      yield* notify(on, person.project_id, "task.completed", about)
+      yield* notify(on, person.project_id, "task.completed")
+      yield* drain(on.worker)
+      const topics = received().map(({ headers }) => headers["topic"])
+      assert.deepStrictEqual([topics.length, new Set(topics).size], [3, 2])
       assert.deepInclude(claims, { aud: on.pushService.origin, sub: "mailto:ops@example.com" })
       assert.strictEqual(public_key, (yield* Context.get(on.services, WebPushKeys).current).public_key)
       assert.isFalse(body.toString("latin1").includes(person.project_id))
@@ -94,7 +101,7 @@ layer(Web.layer)("a browser", (it) => {
     Effect.gen(function* () {
       const { on, person, received } = yield* withBrowser
       const former = yield* Context.get(on.services, WebPushKeys).current
-      yield* Context.get(on.services, PushAdmin).rotateWebPushKey
+      yield* Context.get(on.services, PushAdmin).rotateWebPushKey(randomUUID())
       yield* notify(on, person.project_id)
       yield* drain(on.worker)
       assert.strictEqual(received()[0]!.public_key, former.public_key)

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { Audit } from "../../../src/platform/audit/Audit.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import {
@@ -20,6 +21,7 @@ import {
   resource
 } from "../../support/agents/Agent.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
+import { firstPage } from "../../support/run/Page.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const iss = "http://127.0.0.1:8787"
@@ -236,10 +238,10 @@ layer(Service.layer)("an authorization request", (it) => {
 layer(Service.layer)("the consent page", (it) => {
   const open = Effect.fnUntraced(function* (given: Readonly<Record<string, string>> = {}) {
     const service = yield* Service
-    const { token } = yield* makeToken(service)
+    const { project_id, token } = yield* makeToken(service)
     const browser = new Browser(service.url)
     const page = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(service), ...given }))
-    return { service, token, browser, page }
+    return { service, project_id, token, browser, page }
   })
 
   it.effect("has no script, no frame, no cache and no CORS", () =>
@@ -356,7 +358,7 @@ layer(Service.layer)("the consent page", (it) => {
 
   it.effect("accepts forms from its own origin only", () =>
     Effect.gen(function* () {
-      const { browser, page, token } = yield* open()
+      const { browser, page, service, token } = yield* open()
       const bound = yield* browser.submit(page, { project_token: token })
       for (const headers of [
         { origin: "https://evil.test" },
@@ -367,6 +369,9 @@ layer(Service.layer)("the consent page", (it) => {
       ]) {
         assert.strictEqual((yield* browser.submit(bound, { decision: "allow" }, headers)).status, 403)
       }
+      const other = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(service) }))
+      const { csrf } = hiddenFields(other)
+      assert.strictEqual((yield* browser.submit(page, { project_token: token, csrf: csrf! })).status, 403)
       for (const decision of ["allow", "deny"]) {
         assert.strictEqual((yield* browser.submit(bound, { decision, csrf: "x" })).status, 403)
       }
@@ -462,13 +467,20 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
-  it.effect("keeps a denial: Allow is rejected afterwards", () =>
+  it.effect("keeps a denial, recorded once: Allow is rejected afterwards", () =>
     Effect.gen(function* () {
-      const { browser, page, token } = yield* open()
+      const { browser, page, project_id, token } = yield* open()
       const bound = yield* browser.submit(page, { project_token: token })
       yield* browser.submit(bound, { decision: "deny" })
       assert.strictEqual((yield* browser.submit(bound, { decision: "allow" })).status, 410)
+      assert.strictEqual((yield* browser.get(`/oauth/consent?request=${hiddenFields(page)["request"]}`)).status, 410)
       assert.strictEqual(answerOf(yield* browser.submit(bound, { decision: "deny" }))["error"], "access_denied")
+      const { services } = yield* Service
+      const events = yield* Context.get(services, Audit).list(project_id, firstPage)
+      assert.lengthOf(
+        events.filter(({ action }) => action === "oauth_grant.denied"),
+        1
+      )
     })
   )
 

@@ -11,6 +11,8 @@ import { randomUUID } from "node:crypto"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { sweeps } from "../../../src/platform/proofs/Sweeps.ts"
 import { reachable } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { askToken, knock, knockProven, makeKey, tokenPath } from "../../support/agents/OAuthProofs.ts"
@@ -52,6 +54,19 @@ const errorOf = ({ body, status }: Answer) => [status, body?.error]
 const invalidClient = [401, "invalid_client"]
 
 layer(Service.layer)("a Bridge", (it) => {
+  it.effect("uses an assertion once, for as long as it is valid", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { bridge } = yield* reaching()
+      const { iat } = yield* claimsOf(bridge)
+      const assertion = yield* assertionOf(bridge, { claims: { exp: iat + 300 } })
+      assert.strictEqual((yield* askToken(service, fieldsFor(assertion))).status, 200)
+      yield* TestClock.adjust("4 minutes")
+      yield* Effect.provideContext(sweepOnce(sweeps), service.services)
+      assert.deepStrictEqual(errorOf(yield* askToken(service, fieldsFor(assertion))), invalidClient)
+    })
+  )
+
   it.effect("with a granted role gets a token of ten minutes, and no refresh token", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -350,19 +365,21 @@ layer(Service.layer)("an assertion is refused", (it) => {
 })
 
 layer(Service.layer)("limits of Bridges", (it) => {
-  it.effect("sixty tokens at once, then six a minute; a stranger with the name does not use them up", () =>
+  it.effect("sixty tokens at once, then six a minute; neither a stranger with the name nor a copy uses them up", () =>
     Effect.gen(function* () {
       const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
       const { bridge } = yield* holder()
       yield* grant(bridge)
       const stranger = yield* generateKeyPair
+      const used = fieldsFor(yield* assertionOf(bridge))
+      const first = yield* askToken(limiting, used)
+      const others = Effect.all([ask(limiting, bridge, { keys: stranger }), askToken(limiting, used)])
       const answers = yield* Effect.forEach(
-        Array.from({ length: 61 }, (_, n) => n),
-        (n) =>
-          Effect.andThen(n % 4 === 0 ? ask(limiting, bridge, { keys: stranger }) : Effect.void, ask(limiting, bridge))
+        Array.from({ length: 60 }, (_, n) => n),
+        (n) => Effect.andThen(n % 4 === 0 ? others : Effect.void, ask(limiting, bridge))
       )
       assert.deepStrictEqual(
-        answers.map(({ status }) => status),
+        [first, ...answers].map(({ status }) => status),
         [...Array.from({ length: 60 }, () => 200), 429]
       )
     })

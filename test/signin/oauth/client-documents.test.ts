@@ -1,6 +1,7 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
 import { Access } from "../../../src/signin/access/Access.ts"
@@ -108,6 +109,43 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 
+  it.effect("is fetched again after a day, whatever Cache-Control says", () =>
+    Effect.gen(function* () {
+      const documents = yield* Documents
+      const client_id = fresh()
+      documents.answer = () => ({ body: document({ client_id }), headers: { "cache-control": "max-age=999999" } })
+      documents.requests = []
+      for (const hours of [0, 23, 2]) {
+        yield* TestClock.adjust(hours * 3_600_000)
+        yield* authorize(client_id)
+      }
+      assert.lengthOf(documents.requests, 2)
+    })
+  )
+
+  it.effect("is fetched 30 times a minute from one host", () =>
+    Effect.gen(function* () {
+      const documents = yield* Documents
+      documents.answer = (path) => ({ body: document({ client_id: `https://${host}${path}` }) })
+      yield* TestClock.adjust(60_000)
+      documents.requests = []
+      for (let n = 0; n < 31; n++) yield* authorize(fresh())
+      assert.lengthOf(documents.requests, 30)
+      yield* TestClock.adjust(60_000)
+    })
+  )
+
+  it.effect("returns an error only if the person follows the link", () =>
+    Effect.gen(function* () {
+      const documents = yield* Documents
+      const client_id = fresh()
+      documents.answer = () => ({ body: document({ client_id }) })
+      const query = authorizeQuery({ client_id, redirect_uri, scope: "nothing" })
+      const answer = yield* new Browser((yield* Service).url).authorize(query)
+      assert.deepStrictEqual([answer.status, answer.headers.get("location")], [400, null])
+    })
+  )
+
   it.effect("may list other authentication methods beside none", () =>
     Effect.gen(function* () {
       const documents = yield* Documents
@@ -124,6 +162,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     ["names another client_id", () => ({ body: document() })],
     ["has no name", (client_id) => ({ body: document({ client_id, client_name: "" }) })],
     ["contains a secret", (client_id) => ({ body: document({ client_id, client_secret: "x" }) })],
+    ["names the end of a secret", (client_id) => ({ body: document({ client_id, client_secret_expires_at: 0 }) })],
     [
       "requires a secret",
       (client_id) => ({ body: document({ client_id, token_endpoint_auth_method: "client_secret_post" }) })
@@ -158,6 +197,27 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       assert.isNotNull(answer.headers.get("retry-after"))
       documents.answer = () => ({ body: document({ client_id }) })
       assert.strictEqual((yield* authorize(client_id)).status, 200)
+    })
+  )
+
+  it.effect("is fetched if somebody has allowed it before, however many unknown ones are asked for", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      const client_id = fresh()
+      documents.answer = (path) =>
+        client_id.endsWith(path) ? { body: document({ client_id }) } : { status: 404, body: "" }
+      yield* signIn(service, { client_id, redirect_uri })
+      yield* TestClock.adjust("2 hours")
+      const before = documents.requests.length
+      const flood = yield* Effect.replicateEffect(
+        Effect.suspend(() => authorize(fresh())),
+        40
+      )
+      assert.isTrue(flood.every(({ status }) => status >= 400))
+      assert.strictEqual(documents.requests.length - before, 30)
+      assert.strictEqual((yield* authorize(client_id)).status, 200)
+      yield* TestClock.adjust("1 minute")
     })
   )
 
@@ -231,6 +291,10 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       documents.answer = (path) => ({ body: document({ client_id: `https://${host}${path}` }) })
 
       assert.deepEqual((yield* disable(unused)).grant_ids, [])
+      yield* TestClock.adjust(1000)
+      yield* disable(unused)
+      const sql = yield* SqlClient.SqlClient
+      assert.lengthOf(yield* sql`select 1 from audit_event where subject ->> 'client_id' = ${unused}`, 1)
       documents.requests = []
       assert.strictEqual((yield* authorize(unused)).status, 400)
       assert.lengthOf(documents.requests, 0)

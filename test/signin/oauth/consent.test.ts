@@ -11,6 +11,7 @@ import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { ofRole } from "../../../src/wire/Scopes.ts"
 import { answerOf, authorizeQuery, Browser, exchange, makeClient, makeToken, pkce } from "../../support/agents/Agent.ts"
 import { send } from "../../support/network/Http.ts"
+import { firstPage } from "../../support/run/Page.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const reads = ofRole("reader").join(" ")
@@ -99,6 +100,19 @@ layer(Service.layer)("a sign-in", (it) => {
         rows.map(({ action }) => action),
         ["oauth_grant.created", "oauth_grant.revised", "oauth_grant.code_exchanged"]
       )
+    })
+  )
+
+  it.effect("is a use of its project token", () =>
+    Effect.gen(function* () {
+      const { decide, project_id, service } = yield* opened()
+      const lastUse = Effect.map(
+        Context.get(service.services, ProjectTokens).list(project_id, firstPage),
+        ([only]) => only!.last_used_at
+      )
+      assert.isNull(yield* lastUse)
+      yield* decide({})
+      assert.isNotNull(yield* lastUse)
     })
   )
 

@@ -27,6 +27,7 @@ import {
   tokenPath
 } from "../../support/agents/OAuthProofs.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
+import { verifications } from "../../support/attacks/Verifications.ts"
 import { unchanged } from "../../support/run/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
@@ -401,21 +402,63 @@ layer(Service.layer)("limits", (it) => {
       const key = yield* makeKey()
       const victim = yield* boundSignIn(limiting, key)
       const thief = yield* makeKey()
-      const tries = Array.from({ length: 300 }, (_, n) => n)
-      yield* Effect.forEach(
-        tries,
-        (n) =>
-          n % 3 === 0
-            ? knock(limiting, "a phone's endpoint", victim.access_token, { scheme: "Bearer" })
-            : n % 3 === 1
-              ? knockProven(limiting, "a phone's endpoint", victim.access_token, thief)
-              : askToken(limiting, refreshing(victim)),
-        { concurrency: 20 }
+      const phone = "a phone's endpoint"
+      const seen = yield* key.proof({ ...doors[phone], token: victim.access_token })
+      assert.strictEqual(
+        (yield* knock(limiting, phone, victim.access_token, { proof: seen })).status,
+        doors[phone].accepted
       )
-      const answer = yield* knockProven(limiting, "a phone's endpoint", victim.access_token, key)
-      assert.strictEqual(answer.status, doors["a phone's endpoint"].accepted, answer.text)
+      const forgeries = [
+        knock(limiting, phone, victim.access_token, { scheme: "Bearer" }),
+        knock(limiting, phone, victim.access_token, { proof: seen }),
+        knockProven(limiting, phone, victim.access_token, thief),
+        Effect.flatMap(
+          thief.proof({ ...doors[phone], token: victim.access_token, header: { jwk: key.jwk } }),
+          (proof) => knock(limiting, phone, victim.access_token, { proof })
+        ),
+        askToken(limiting, refreshing(victim))
+      ]
+      const tries = Array.from({ length: 110 }, () => forgeries).flat()
+      const refused = yield* Effect.all(tries, { concurrency: 20 })
+      assert.isTrue(refused.every(({ status }) => [400, 401, 429].includes(status)))
+      const answer = yield* knockProven(limiting, phone, victim.access_token, key)
+      assert.strictEqual(answer.status, doors[phone].accepted, answer.text)
     })
   )
+
+  it.effect("copies of a refresh and its proof do not use up what the client may refresh", () =>
+    Effect.gen(function* () {
+      const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const key = yield* makeKey()
+      const victim = yield* boundSignIn(limiting, key)
+      const proof = yield* key.proof({ path: tokenPath })
+      const refreshed = yield* askToken(limiting, refreshing(victim), proof)
+      assert.strictEqual(refreshed.status, 200, refreshed.text)
+      const copies = yield* Effect.replicateEffect(askToken(limiting, refreshing(victim), proof), 70)
+      assert.isTrue(copies.every(({ body }) => body.error === "invalid_dpop_proof"))
+      const { client_id } = victim
+      const next = yield* refreshProven(limiting, { client_id, refresh_token: refreshed.body.refresh_token }, key)
+      assert.strictEqual(next.status, 200, next.text)
+    })
+  )
+
+  for (const alg of ["EdDSA", "ES256"] as const)
+    it.effect(`beyond the limit of their address, no signature of ${alg} is verified`, () =>
+      Effect.gen(function* () {
+        const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+        const key = yield* makeKey(alg)
+        const client_id = yield* makeClient(limiting)
+        let n = 0
+        const mcp = Effect.suspend(() => knockProven(limiting, "/mcp", `sat_${(n += 1)}`, key))
+        const token = Effect.suspend(() =>
+          refreshProven(limiting, { client_id, refresh_token: `srt_${(n += 1)}` }, key)
+        )
+        yield* Effect.replicateEffect(mcp, 200, { concurrency: 8 })
+        const verified = yield* verifications(Effect.replicateEffect(Effect.all([mcp, token]), 20))
+        assert.isTrue(verified.result.flat().every(({ status }) => status === 429))
+        assert.strictEqual(verified.count, 0)
+      })
+    )
 })
 
 layer(Service.layer, { excludeTestServices: true, timeout: 60_000 })("with a proof of its own key,", (it) => {

@@ -76,7 +76,8 @@ layer(Service.layer, { timeout: "1 minute" })("open authorization requests", (it
     Effect.gen(function* () {
       const on = yield* Service
       const client_id = yield* makeClient(on)
-      const longest = "s".repeat(1024)
+      // Two bytes each.
+      const longest = "\u00fc".repeat(512)
       const refused = answerOf(
         yield* new Browser(on.url).authorize(authorizeQuery({ client_id, state: `${longest}s` }))
       )

@@ -75,8 +75,7 @@ describe("redirect URIs", () => {
     "/cb",
     "",
     "https://a.test/ x",
-    "https://a.test/?code=1",
-    "https://a.test/?error_description=1",
+    ...["code", "state", "iss", "error", "error_description"].map((name) => `https://a.test/?${name}=1`),
     "http://127.0.0.1@evil.test/",
     "https://a.test\\@b.test/"
   ])("must not be registered as %s", (uri) => assert.isFalse(isAcceptable(uri, undefined)))

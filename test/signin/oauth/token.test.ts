@@ -59,6 +59,15 @@ layer(Service.layer)("a code", (it) => {
       assert.isFalse(yield* isAuthorized(service, first.body.access_token))
       const later = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       assert.strictEqual(later.body.error, "invalid_grant")
+      // Once the grant has ended, a replay tells nothing new.
+      yield* exchange(service, { client_id, code, code_verifier: verifier })
+      const sql = yield* SqlClient.SqlClient
+      const noted = yield* sql`
+        select (select count from audit_refusal_count c where c.event_id = e.event_id) as count
+          from audit_event e
+         where actor = ${`oauth_client:${client_id}`}
+           and code = 'code_replayed'`
+      assert.deepStrictEqual(noted, [{ count: 1 }])
     })
   )
 
@@ -553,7 +562,7 @@ layer(Service.layer)("the token endpoint", (it) => {
     })
   )
 
-  it.effect("accepts only forms without repeated parameters", () =>
+  it.effect("accepts only forms without repeated parameters, of at most a hundred", () =>
     Effect.gen(function* () {
       const { url } = yield* Service
       const json = yield* send(`${url}/token`, { body: { grant_type: "refresh_token" } })
@@ -565,6 +574,16 @@ layer(Service.layer)("the token endpoint", (it) => {
         headers: { "content-type": "application/x-www-form-urlencoded" },
         body: `a=${"x".repeat(20_000)}`
       })
+      const filled = Array.from({ length: 98 }, (_, n) => `x${n}=`).join("&")
+      const asked = (more: string) =>
+        send(`${url}/token`, {
+          headers: { "content-type": "application/x-www-form-urlencoded" },
+          body: `grant_type=refresh_token&client_id=a&${filled}${more}`
+        })
+      // A hundred fields are read: the token is missing. One more is too many, whatever they are.
+      const [most, tooMany] = [yield* asked(""), yield* asked("&refresh_token=x")]
+      assert.match(most.body.error_description, /refresh_token/)
+      assert.deepEqual([tooMany.status, tooMany.body.error], [400, "invalid_request"])
       assert.deepEqual([json.status, json.body.error], [400, "invalid_request"])
       assert.deepEqual([twice.status, twice.body.error], [400, "invalid_request"])
       assert.deepEqual([large.status, large.body.error], [413, "invalid_request"])

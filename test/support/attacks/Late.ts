@@ -15,10 +15,12 @@ const gate = 4711
 
 /** For an instance: makes each of its locking statements wait at the gate. */
 export const waitsAtGate = (statement: string) =>
-  statement.replace(
-    /(as materialized \(\s+select [^()]*?from )bridge_identity i\b/,
-    `$1(select pg_advisory_xact_lock_shared(${gate})) gate cross join bridge_identity i`
-  )
+  !/for (no key )?update/.test(statement)
+    ? statement
+    : statement.replace(
+        /((?:as materialized|cross join lateral) \(\s+select [^()]*?from )(bridge_\w+|enrollment_challenge) (\w)\b/,
+        `$1(select pg_advisory_xact_lock_shared(${gate})) gate cross join $2 $3`
+      )
 
 /** The same for a statement that takes no locks. */
 export const readsAtGate = (statement: string) =>

@@ -8,7 +8,7 @@ import { packageRoot } from "../run/Root.ts"
 import { compileCache } from "./ServiceAdmin.ts"
 import { dataFolder, temporaryFolder } from "./PostgresUser.ts"
 
-const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs"]
+const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples"]
 const sources = ["cli", "migrations", "src", "scripts", "package.json", ...pages]
 
 /** The files are links to this checkout's; with `copied` they are copies, which the test can edit into another release. */

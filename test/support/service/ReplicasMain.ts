@@ -44,8 +44,7 @@ const worker = Effect.suspend(() => {
   return Layer.launch(Layer.provideMerge(ready, over(JSON.parse(address!), settings, layer)))
 }).pipe(Effect.updateService(Clock.Clock, clockOf))
 
-const main = cluster.isWorker
-  ? worker
-  : parent(import.meta.filename).pipe(Effect.provide(Layer.provideMerge(logLevel, Settings.layer)))
+const first = parent(import.meta.filename).pipe(Effect.provide(Layer.provideMerge(logLevel, Settings.layer)))
 
-main.pipe(Effect.provide(logging), NodeRuntime.runMain)
+if (cluster.isWorker) NodeRuntime.runMain(Effect.provide(worker, logging))
+else NodeRuntime.runMain(Effect.provide(first, logging))

@@ -13,6 +13,7 @@ import { ConfigProvider, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Sweep } from "../../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
+import type { Locking } from "../../../src/platform/sql/Asked.ts"
 import type { Asked, Lookup } from "../../../src/platform/sql/Lookup.ts"
 import { environment } from "../service/Service.ts"
 
@@ -31,6 +32,35 @@ export interface Statement {
   readonly actsOn?: Changes
   readonly actsNotOn: Changes
 }
+
+/**
+ * Runs a statement that serves several requests (Asked.ts) for one that waits for locks. Before that, and undone, it runs for
+ * one and for two requests that do not wait; what they change must be the same. `other` changes nothing.
+ */
+export const changedEachWay =
+  <In, Out, E>(
+    act: (all: ReadonlyArray<In>, locking: Locking) => Effect.Effect<ReadonlyArray<Option.Option<Out>>, E>,
+    input: In,
+    other: In
+  ): Statement["act"] =>
+  (sql) =>
+    Effect.gen(function* () {
+      const undone = (all: ReadonlyArray<In>) =>
+        Effect.flatMap(act(all, "skip locked"), (results) =>
+          Effect.fail(new Undo(Option.isSome(results.at(-1)!) && results.slice(0, -1).every(Option.isNone)))
+        ).pipe(
+          sql.withTransaction,
+          Effect.catch((error) => (error instanceof Undo ? Effect.succeed(error.acted) : Effect.fail(error)))
+        )
+      const early = [yield* undone([input]), yield* undone([other, input])]
+      const [result] = yield* act([input], "")
+      assert.deepStrictEqual(
+        early,
+        [Option.isSome(result!), Option.isSome(result!)],
+        "alone, and together with another"
+      )
+      return result!
+    })
 
 /** Runs the sweep of this name, with the default settings. */
 export const sweepOf =

@@ -31,6 +31,11 @@ const Issue = Schema.Struct({
   issue_type: text,
   assignee: text,
   external_ref: text,
+  spec_id: text,
+  owner: text,
+  created_by: text,
+  estimated_minutes: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+  metadata: Schema.optionalKey(Schema.Unknown),
   close_reason: text,
   defer_until: text,
   due_at: text,
@@ -109,7 +114,8 @@ export const readBeads = Effect.fnUntraced(function* (label: string, files: Read
         title: titleOf(issue.title),
         body: bodyOf(issue, related),
         status,
-        priority: issue.priority ?? 2,
+        // Earlier releases of beads leave out 0.
+        priority: issue.priority ?? 0,
         tags: tagsOf(tags),
         depends_on: linked(waiting),
         parent: parent ?? null,
@@ -133,6 +139,12 @@ export const readBeads = Effect.fnUntraced(function* (label: string, files: Read
 const reasonOf = ({ defer_until, status }: Issue) =>
   status === "deferred" ? `Deferred${defer_until ? ` until ${defer_until}` : ""} in beads` : "Blocked in beads"
 
+/** An object, or the text of one. */
+const metadataOf = (metadata: unknown) => {
+  const text = typeof metadata === "string" ? metadata : metadata === null ? undefined : JSON.stringify(metadata)
+  return text === "{}" ? undefined : text
+}
+
 /** Everything that a task has no field for. */
 const bodyOf = (issue: Issue, related: NonNullable<Issue["dependencies"]>) => {
   const status = issue.status ?? "open"
@@ -141,6 +153,11 @@ const bodyOf = (issue: Issue, related: NonNullable<Issue["dependencies"]>) => {
     ["title", titleOf(issue.title) === issue.title ? undefined : issue.title],
     ["status", Object.hasOwn(statuses, status) ? undefined : status],
     ["reference", issue.external_ref],
+    ["specification", issue.spec_id],
+    ["owner", issue.owner],
+    ["created by", issue.created_by],
+    ["estimated minutes", issue.estimated_minutes?.toString()],
+    ["metadata", metadataOf(issue.metadata)],
     ["due", issue.due_at],
     ["closed", issue.close_reason === "Closed" ? undefined : issue.close_reason],
     ...related.map(({ depends_on_id, type }) => [type, depends_on_id] as const)

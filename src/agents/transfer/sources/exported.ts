@@ -1,5 +1,5 @@
 /** The files of `export-project --format markdown`, one for each entry and task; exportMarkdown.ts writes them. */
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { Uuid } from "../../../wire/Ids.ts"
 import { Instant } from "../../../wire/Instant.ts"
 import { Kind } from "../../memory/Shapes.ts"
@@ -38,17 +38,11 @@ const taskFields = fieldsOf(NewTask)
 /** Undefined if the file is not of an export. */
 export const exported = Effect.fnUntraced(function* (
   place: Place,
-  text: string,
-  found: Option.Option<FrontMatter>
+  found: FrontMatter | undefined
 ): Effect.fn.Return<Skipped | { readonly items: ReadonlyArray<Item> } | undefined, ReturnType<typeof invalid>> {
-  if (Option.isNone(found)) {
-    // Without this, a slip in the YAML would make a new entry of the file.
-    if (!text.startsWith(`---\n${mark}:`)) return undefined
-    return yield* invalid(place, "The front matter is not valid YAML")
-  }
-  const { body, fields, lines } = found.value
+  if (found?.fields[mark] === undefined) return undefined
+  const { body, fields, lines } = found
   const what = fields[mark]
-  if (what === undefined) return undefined
   const start = { file: place.file, line: 1 + lines }
   const written = body.endsWith("\n") ? body.slice(0, -1) : body
   if (what === "project") return { place, why: "It describes the export" }

@@ -27,14 +27,14 @@ export const readMarkdown = Effect.fnUntraced(function* (
   for (const file of files) {
     const place = { file: file.path, line: 1 }
     const text = yield* textOf(file)
-    const found = FrontMatter.read(text)
-    const own = yield* exported(place, text, found)
+    const found = Option.getOrUndefined(yield* FrontMatter.read(file.path, text))
+    const own = yield* exported(place, found)
     if (own !== undefined) {
       if ("why" in own) skipped.push(own)
       else items.push(...own.items)
       continue
     }
-    const made = yield* note(format, label, file.path, text, Option.getOrUndefined(found))
+    const made = yield* note(format, label, file.path, text, found)
     if (made.length === 0) skipped.push({ place, why: "It is empty" })
     items.push(...made)
   }
@@ -69,7 +69,7 @@ const note = Effect.fnUntraced(function* (
 
   if (Buffer.byteLength(body) + rest.length <= whole || parts.length < 2) {
     const { from, text } = trimmed(body)
-    return text === "" ? [] : yield* entry(origin, from, title, `${text}${rest}`)
+    return text === "" ? [] : yield* entry(origin, from, title ?? firstWords(text), `${text}${rest}`)
   }
   const slugs = new Map<string, number>()
   const made: Array<EntryItem> = []
@@ -122,6 +122,9 @@ const sectionsOf = (body: string): ReadonlyArray<Section> => {
     text: lines.slice(start.from, starts[index + 1]?.from).join("\n")
   }))
 }
+
+/** The first line with a letter or digit: neither a rule nor a fence. */
+const firstWords = (text: string) => text.split("\n").find((line) => /[\p{L}\p{N}]/u.test(line))
 
 /** Without blank lines around it, and the line where it begins. */
 const trimmed = (text: string) => {

@@ -43,7 +43,7 @@ export const chapters: ReadonlyArray<Chapter> = [
     entries: [
       file(
         "README.md",
-        "First steps",
+        "Getting started",
         "run the service, enroll a Bridge, connect an agent, answer its question",
         "/docs/start"
       ),
@@ -115,7 +115,16 @@ export const chapters: ReadonlyArray<Chapter> = [
 
 export const entries: ReadonlyArray<Entry> = chapters.flatMap((chapter) => chapter.entries)
 
-const byFile = new Map(entries.flatMap((entry) => ("file" in entry.from ? [[entry.from.file, entry.path]] : [])))
+/** The Bridges that authors start from, as plain text. */
+export const examples = ["go", "py"].map((language) => ({
+  path: `/docs/bridge.${language}` as const,
+  file: `examples/bridge.${language}`
+}))
 
-/** The page that shows a file of the repository. */
+const byFile = new Map([
+  ...entries.flatMap((entry) => ("file" in entry.from ? [[entry.from.file, entry.path] as const] : [])),
+  ...examples.map(({ file, path }) => [file, path] as const)
+])
+
+/** Where /docs shows a file of the repository. */
 export const pageOf = (name: string): string | undefined => byFile.get(name)

@@ -29,17 +29,63 @@ export const markdown = (file: string, text: string): Html => {
   return trusted(parser.renderer.render(tokens, parser.options, {}))
 }
 
-/** Gives each heading its id; repeated ones are numbered, as on GitHub. */
+/** Gives each heading its id, as on GitHub, then each row of a table one from its name. Repeated ones are numbered. */
 const identify = (tokens: ReadonlyArray<Token>) => {
   const seen = new Map<string, number>()
-  for (const [index, token] of tokens.entries()) {
-    if (token.type !== "heading_open") continue
-    const content = (tokens[index + 1]!.children ?? []).map((child) => child.content).join("")
-    const id = slug(content)
+  const set = (token: Token, name: string) => {
+    const id = slug(name)
+    if (id === "") return
     const before = seen.get(id) ?? 0
     seen.set(id, before + 1)
     token.attrSet("id", before === 0 ? id : `${id}-${before}`)
   }
+  for (const [index, token] of tokens.entries()) {
+    if (token.type === "heading_open") set(token, plain(tokens[index + 1]!))
+  }
+  for (const rows of tables(tokens)) {
+    const columns = rows[0]!.cells.map((_, column) => rows.map(({ cells }) => cells[column]!.content))
+    const codes = columns.findIndex(areCodes)
+    const naming = codes === -1 ? Math.max(0, columns.findIndex(areNames)) : codes
+    for (const { cells, start } of rows) {
+      const { content, head } = cells[naming]!.content.content === "" ? cells[0]! : cells[naming]!
+      for (const token of head) token.tag = "th"
+      head[0].attrSet("scope", "row")
+      set(start, plain(content))
+    }
+  }
+}
+
+const plain = (inline: Token) => (inline.children ?? []).map((child) => child.content).join("")
+
+/** A column of codes names the rows: of statuses, codes and conditions the codes. */
+const areCodes = (cells: ReadonlyArray<Token>) => {
+  const filled = cells.filter(({ content }) => content !== "")
+  return (
+    filled.length > 0 && filled.every(({ children }) => children?.length === 1 && children[0]!.type === "code_inline")
+  )
+}
+
+/** Otherwise the first column in which no text is twice. */
+const areNames = (cells: ReadonlyArray<Token>) => new Set(cells.map(plain)).size === cells.length
+
+/** The rows of each table, without its head. */
+const tables = (tokens: ReadonlyArray<Token>) => {
+  const found: Array<Array<Row>> = []
+  let body: Array<Row> | undefined
+  for (const [index, token] of tokens.entries()) {
+    if (token.type === "tbody_open") found.push((body = []))
+    else if (token.type === "tbody_close") body = undefined
+    else if (token.type === "tr_open") body?.push({ start: token, cells: [] })
+    else if (token.type === "td_open") {
+      body?.at(-1)?.cells.push({ head: [token, tokens[index + 2]!], content: tokens[index + 1]! })
+    }
+  }
+  return found
+}
+
+interface Row {
+  readonly start: Token
+  readonly cells: Array<{ readonly head: readonly [open: Token, close: Token]; readonly content: Token }>
 }
 
 const unlink = (tokens: ReadonlyArray<Token>, file: string) => {

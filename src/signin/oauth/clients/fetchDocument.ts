@@ -130,5 +130,5 @@ export const isDocumentUrl = (client_id: string): boolean => {
   if (client_id.length > 500 || !/^https:\/\/[a-z0-9.-]+\/[\x21-\x7e]+$/.test(client_id)) return false
   if (!URL.canParse(client_id) || /[#\\]/.test(client_id)) return false
   const url = new URL(client_id)
-  return url.href === client_id && isIP(url.hostname) === 0 && /\.[a-z][a-z0-9-]*$/.test(url.hostname)
+  return url.href === client_id && /\.[a-z][a-z0-9-]*$/.test(url.hostname)
 }

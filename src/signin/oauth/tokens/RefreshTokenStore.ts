@@ -102,7 +102,10 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
       select scopes, expires_at, true as refreshable
         from access`)
 
-  /** The grant of a token that this caller may use, and that is unused, or whose successor can still be returned. */
+  /**
+   * The grant of a token that this caller may use, and that is unused, or whose successor can still be returned. A copy of a
+   * proof that was used finds none.
+   */
   const findGrant = ({ client_id, proven, token_hash }: Omit<PresentedRefresh, "scopes">) =>
     firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
       select r.grant_id
@@ -111,6 +114,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
        where r.token_hash = ${token_hash}
          and g.client_id = ${client_id}
          and ${isBoundTo(sql, "r", proven)}
+         and not ${wasUsed(sql, proven?.used)}
          and (r.used_at is null or r.successor_salt is not null)`)
 
   /** `since`: the end of the grace period for tokens that were used until then. */

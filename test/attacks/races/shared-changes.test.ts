@@ -1,0 +1,160 @@
+/**
+ * Changes of different Bridges share statements; each has its own outcome, and nobody waits for another's lock
+ * (decisions.md, Changes that share a statement). Every race runs with sharing and without.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { invariants } from "../../support/attacks/Invariants.ts"
+import { callers, outcomeOf, race, tally } from "../../support/attacks/Race.ts"
+import { Bridge } from "../../support/bridges/Bridge.ts"
+import { revokeIdentity, withNewCredential } from "../../support/bridges/Steps.ts"
+import { holder, rotating, successorOf, tokens } from "../../support/bridges/Tokens.ts"
+import type { Answer } from "../../support/network/Http.ts"
+import { faultyDatabase } from "../../support/service/Faults.ts"
+import { instance, Service } from "../../support/service/Service.ts"
+
+/** An instance, and how many statements changed several Bridges at once. */
+const counting = Effect.fnUntraced(function* (settings: Readonly<Record<string, string>> = {}) {
+  let shared = 0
+  const errors: Array<string> = []
+  const count = (statement: string) => {
+    if (statement.includes("select distinct on")) shared++
+    return statement
+  }
+  const { layer } = faultyDatabase(count, (error) => errors.push(error))
+  const on = yield* instance(settings, layer)
+  return { ...on, ...tokens(on), errors, shared: () => shared }
+})
+
+const everyFifth = (answers: ReadonlyArray<Answer>, place: number) =>
+  tally(answers.filter((_, caller) => caller % 5 === place))
+
+layer(Service.layer)("fifty changes at once", (it) => {
+  for (const sharing of ["on", "off"]) {
+    it.effect(`of many Bridges: each has its own outcome, with SERVICE_SHARED_LOOKUPS=${sharing}`, () =>
+      Effect.gen(function* () {
+        const settings = { SERVICE_SHARED_LOOKUPS: sharing }
+        const on = [yield* counting(settings), yield* counting(settings)]
+        const round = Effect.gen(function* () {
+          const free = yield* Effect.replicateEffect(holder(), 10)
+          const repeating = yield* holder()
+          const rivals = yield* holder()
+          const pending = yield* rotating()
+          const revoked = yield* holder()
+          yield* revokeIdentity(revoked.bridge)
+
+          const prepared = yield* callers(on, 50, (at, caller) => {
+            const n = Math.floor(caller / 5)
+            return [
+              at.prepare(free[n]!.token),
+              at.prepare(repeating.token, "one"),
+              at.prepare(rivals.token, `key-${n}`),
+              at.prepare(pending.token, "another"),
+              at.prepare(revoked.token)
+            ][caller % 5]!
+          })
+          assert.deepStrictEqual(everyFifth(prepared, 0), { "201": 10 })
+          assert.deepStrictEqual(everyFifth(prepared, 1), { "201": 1, "201 replayed": 9 })
+          assert.deepStrictEqual(everyFifth(prepared, 2), { "201": 1, bridge_rotation_in_progress: 9 })
+          assert.deepStrictEqual(everyFifth(prepared, 3), { bridge_rotation_in_progress: 10 })
+          assert.deepStrictEqual(everyFifth(prepared, 4), { bridge_revoked: 10 })
+
+          const successors = prepared.filter((_, caller) => caller % 5 === 0).map(successorOf)
+          const repeated = successorOf(prepared[1]!)
+          const confirmed = yield* callers(on, 50, (at, caller) => {
+            const { rotation_id, successor } = successors[Math.floor(caller / 5)]!
+            return [
+              at.confirm(successor, rotation_id),
+              at.confirm(repeated.successor, repeated.rotation_id, "one"),
+              at.confirm(pending.successor, pending.rotation_id, `key-${caller}`),
+              at.confirm(pending.successor, rotation_id),
+              at.confirm(revoked.token, rotation_id)
+            ][caller % 5]!
+          })
+          assert.deepStrictEqual(everyFifth(confirmed, 0), { "200": 10 })
+          assert.deepStrictEqual(everyFifth(confirmed, 1), { "200": 1, "200 replayed": 9 })
+          assert.deepStrictEqual(everyFifth(confirmed, 2), { "200": 1, bridge_rotation_confirmed: 9 })
+          assert.deepStrictEqual(everyFifth(confirmed, 3), { bridge_rotation_not_found: 10 })
+          assert.deepStrictEqual(everyFifth(confirmed, 4), { bridge_revoked: 10 })
+          for (const { successor } of successors) assert.strictEqual((yield* on[0]!.self(successor)).status, 200)
+        })
+        yield* race(round, invariants)
+        assert.deepStrictEqual(
+          on.flatMap(({ errors }) => errors),
+          []
+        )
+        for (const { shared } of on) assert.strictEqual(shared() > 0, sharing === "on")
+      })
+    )
+
+    it.effect(`of Bridges that enroll: each has its own outcome, with SERVICE_SHARED_LOOKUPS=${sharing}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const on = yield* counting({ SERVICE_SHARED_LOOKUPS: sharing })
+        const round = Effect.gen(function* () {
+          const fresh = yield* Effect.replicateEffect(Bridge.make(service), 10)
+          const repeating = yield* Bridge.make(service)
+          const enrolled = (yield* holder()).bridge
+          const again = yield* withNewCredential(enrolled, { reenroll: enrolled.bridge_id })
+          const spare = yield* Bridge.make(service)
+          const rivals = [spare, yield* withNewCredential(spare)]
+
+          const opened = yield* callers([on], 40, (at, caller) => {
+            const n = Math.floor(caller / 4)
+            return [
+              fresh[n]!.askChallenge(at),
+              repeating.askChallenge(at),
+              again.askChallenge(at),
+              rivals[n % 2]!.askChallenge(at)
+            ][caller % 4]!
+          })
+          const kinds = [0, 1, 2, 3].map((kind) => opened.filter((_, caller) => caller % 4 === kind))
+          assert.deepStrictEqual(tally(kinds[0]!), { "201": 10 })
+          assert.deepStrictEqual(tally(kinds[1]!), { "201": 1, "201 replayed": 9 })
+          assert.deepStrictEqual(tally(kinds[2]!), { "201": 1, "201 replayed": 9 })
+          assert.deepStrictEqual(tally(kinds[3]!), { "201": 2, "201 replayed": 8 })
+
+          const proved = yield* callers([on], 40, (at, caller) => {
+            const n = Math.floor(caller / 4)
+            const prover = [fresh[n]!, repeating, again, rivals[n % 2]!][caller % 4]!
+            return prover.prove(at, opened[caller]!, { key: `proof-${caller % 4 === 3 ? n % 2 : 1}` })
+          })
+          const [each, one, renewed, either] = [0, 1, 2, 3].map((kind) =>
+            tally(proved.filter((_, caller) => caller % 4 === kind))
+          )
+          assert.deepStrictEqual(each, { "200": 10 })
+          assert.deepStrictEqual(one, { "200": 1, "200 replayed": 9 })
+          assert.deepStrictEqual(renewed, { "200": 1, "200 replayed": 9 })
+          assert.deepStrictEqual(either, { "200": 1, "200 replayed": 4, bridge_not_pending: 5 })
+        })
+        yield* race(round, invariants)
+        assert.deepStrictEqual(on.errors, [])
+        assert.strictEqual(on.shared() > 0, sharing === "on")
+      })
+    )
+  }
+
+  it.effect("wait for no lock but their own Bridge's", () =>
+    Effect.gen(function* () {
+      const on = yield* counting()
+      const sql = yield* SqlClient.SqlClient
+      const [locked, ...others] = yield* Effect.replicateEffect(holder(), 10)
+      const release = yield* Deferred.make<void>()
+      const isLocked = yield* Deferred.make<void>()
+      const lock = Effect.gen(function* () {
+        yield* sql`select from bridge_identity where bridge_id = ${locked!.bridge.bridge_id} for update`
+        yield* Deferred.succeed(isLocked, undefined)
+        yield* Deferred.await(release)
+      })
+      const holding = yield* Effect.forkChild(sql.withTransaction(lock))
+      yield* Deferred.await(isLocked)
+      const waits = yield* Effect.forkChild(on.prepare(locked!.token))
+      const answers = yield* callers([on], 9, (at, caller) => at.prepare(others[caller]!.token))
+      assert.deepStrictEqual(tally(answers), { "201": 9 })
+      yield* Deferred.succeed(release, undefined)
+      assert.strictEqual(outcomeOf(yield* Fiber.join(waits)), "201")
+      yield* Fiber.join(holding)
+    })
+  )
+})
