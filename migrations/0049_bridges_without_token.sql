@@ -8,6 +8,8 @@ update bridge_identity i
    and not exists (select from bridge_token t where t.identity_id = i.identity_id and t.state = 'active');
 create index bridge_identity_without_token on bridge_identity (project_id, bridge_id)
  where without_token_since is not null;
+-- Otherwise PostgreSQL takes every Bridge to be without a token, and walks other indexes to find the first ones.
+analyze bridge_identity (without_token_since);
 -- The few that are not active, in the order of the lists.
 create index bridge_identity_not_active on bridge_identity (project_id, status, bridge_id) where status <> 'active';
 
