@@ -77,24 +77,6 @@ layer(Layer.mergeAll(filled, settings).pipe(Layer.provideMerge(TestDatabase.sql)
       })
     )
 
-    it.effect("a sweep reads by index what it changes, and foreign keys are checked by index", () =>
-      Effect.gen(function* () {
-        const idle = new Set(sweeps.map(({ name }) => name))
-        // Notifications expire within a day, used refresh tokens are due after 40 days and their grants after 50.
-        for (const days of [1, 40, 90]) {
-          for (const sweep of sweeps) {
-            for (const { changed, entries, scanned } of yield* measured(sweep, days)) {
-              assert.strictEqual(scanned, 0, sweep.name)
-              // A few index entries for each row that is changed or looked at, deleted or not.
-              assert.isAtMost(entries, 25 * (changed + 1000), sweep.name)
-              if (changed > 0) idle.delete(sweep.name)
-            }
-          }
-        }
-        assert.deepStrictEqual([...idle], [])
-      })
-    )
-
     it.effect("a page of Bridges by the end of their token reads what it shows, whichever page it is", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -117,13 +99,32 @@ layer(Layer.mergeAll(filled, settings).pipe(Layer.provideMerge(TestDatabase.sql)
               const { entries, scanned } = yield* readSoFar(sql)
               // A thousand of them to see that the project is large.
               assert.isAtMost(entries - before.entries, 3000, name)
-              assert.strictEqual(scanned, before.scanned, name)
+              // A small table is read whole.
+              assert.isAtMost(scanned - before.scanned, 100, name)
               return found
             })
             const found = yield* sql.withTransaction(read)
             if (name !== "that end soon") assert.lengthOf(found, 20, name)
           }
         }
+      })
+    )
+
+    it.effect("a sweep reads by index what it changes, and foreign keys are checked by index", () =>
+      Effect.gen(function* () {
+        const idle = new Set(sweeps.map(({ name }) => name))
+        // Notifications expire within a day, used refresh tokens are due after 40 days and their grants after 50.
+        for (const days of [1, 40, 90]) {
+          for (const sweep of sweeps) {
+            for (const { changed, entries, scanned } of yield* measured(sweep, days)) {
+              assert.strictEqual(scanned, 0, sweep.name)
+              // A few index entries for each row that is changed or looked at, deleted or not.
+              assert.isAtMost(entries, 25 * (changed + 1000), sweep.name)
+              if (changed > 0) idle.delete(sweep.name)
+            }
+          }
+        }
+        assert.deepStrictEqual([...idle], [])
       })
     )
   }

@@ -144,33 +144,30 @@ export const make = (sql: SqlClient.SqlClient) => {
       order by t.expires_at, i.bridge_id
       limit ${limit})`
 
-  const never = sql`'-infinity'::timestamptz`
-
   const listByEnd = (project_id: string, { after, limit }: Page) => {
-    const comes = (place: number, ends_at: Statement.Fragment) =>
+    const comes = (place: Statement.Fragment, ends_at: Statement.Fragment) =>
       after === undefined
         ? sql`true`
-        : sql`(${place}::int, ${ends_at}, i.bridge_id) > (select place, ends_at, bridge_id from last)
-              and ${ends_at} >= (select case when place > ${place} then 'infinity'
-                                             when place = ${place} then ends_at
-                                             else '-infinity' end from last)`
-    const inPlace = (place: number, status: typeof Status.Type) => sql`
-      (select i.identity_id
-         from bridge_identity i
-        where ${ofProject(project_id)}
-          and i.status = ${status}
-          and i.status <> 'active'
-          and ${comes(place, never)}
-        order by i.bridge_id
-        limit ${limit})`
+        : sql`(${place}, ${ends_at}, i.bridge_id) > (select place, ends_at, bridge_id from last)`
+    const [first, never] = [sql`0`, sql`'-infinity'::timestamptz`]
+    // Where the walk over the tokens begins; behind all of them if the page before went past them.
+    const from =
+      after === undefined ? never : sql`(select case place when 0 then ends_at else 'infinity' end from last)`
     return rows(Watched)(sql`
       with last as materialized (${watched(sql`${ofProject(project_id)} and i.bridge_id = ${after ?? null}`)}),
            size as materialized (${size(project_id)}),
            next as materialized (
-             ${withoutToken(project_id, comes(0, never), limit)}
-             union all ${withToken(project_id, comes(0, sql`t.expires_at`), limit)}
-             union all ${inPlace(1, "pending")}
-             union all ${inPlace(2, "revoked")})
+             ${withoutToken(project_id, comes(first, never), limit)}
+             union all
+             ${withToken(project_id, sql`t.expires_at >= ${from} and ${comes(first, sql`t.expires_at`)}`, limit)}
+             union all
+             (select i.identity_id
+                from bridge_identity i
+               where ${ofProject(project_id)}
+                 and i.status <> 'active'
+                 and ${comes(sql`case i.status when 'pending' then 1 else 2 end`, never)}
+               order by i.status, i.bridge_id
+               limit ${limit}))
       select ${shown}
         from (${watched(sql`i.identity_id in (select identity_id from next)`)}) listed
        order by place, ends_at, bridge_id
@@ -179,6 +176,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** Active Bridges of every project that may work, the first to end first. `after` is an identity. */
   const listAllByEnd = ({ after, limit }: Page) => {
+    const never = sql`'-infinity'::timestamptz`
     const works = sql`i.status = 'active'
           and exists (select from project p where p.project_id = i.project_id and p.disabled_at is null)`
     const comes = (ends_at: Statement.Fragment) =>
