@@ -1,17 +1,15 @@
 /**
  * What a sweep costs does not depend on how much is stored: it reads the rows that are due, by an index, and so do the
- * foreign keys that its deletes check. Neither does a page of Bridges by the end of their token. Counted by PostgreSQL on a
- * filled database.
+ * foreign keys that its deletes check. Counted by PostgreSQL on a filled database.
  */
 import { assert, layer } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { sweeps } from "../../src/App.ts"
-import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { type Sweep, sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
-import { bigProject, fill } from "../support/run/Fill.ts"
+import { fill } from "../support/run/Fill.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 import { environment } from "../support/service/Service.ts"
 
@@ -72,39 +70,6 @@ layer(Layer.mergeAll(filled, settings).pipe(Layer.provideMerge(TestDatabase.sql)
             assert.deepInclude(batch, { changed: 0, scanned: 0 }, sweep.name)
             // The planner itself looks at the ends of some indexes.
             assert.isAtMost(batch.entries, 50, sweep.name)
-          }
-        }
-      })
-    )
-
-    it.effect("a page of Bridges by the end of their token reads what it shows, whichever page it is", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const store = BridgeStore.make(sql)
-        const now = new Date()
-        const lists = {
-          "of a project": (after: string | undefined) => store.listByEnd(bigProject, { after, limit: 20 }),
-          "of all": (after: string | undefined) => store.listAllByEnd({ after, limit: 20 }),
-          "that end soon": () => store.listEnding(bigProject, 0.8, now, new Date(now.getTime() + 10 * 3_600_000), 20)
-        }
-        const [middle] = yield* sql<Readonly<Record<string, string>>>`
-          select bridge_id as "of a project", identity_id as "of all"
-            from bridge_identity
-           where bridge_id = 'bridge-9999'`
-        for (const [name, list] of Object.entries(lists)) {
-          for (const after of [undefined, middle![name]]) {
-            const read = Effect.gen(function* () {
-              const before = yield* readSoFar(sql)
-              const found = yield* list(after)
-              const { entries, scanned } = yield* readSoFar(sql)
-              // A thousand of them to see that the project is large.
-              assert.isAtMost(entries - before.entries, 3000, name)
-              // A small table is read whole.
-              assert.isAtMost(scanned - before.scanned, 100, name)
-              return found
-            })
-            const found = yield* sql.withTransaction(read)
-            if (name !== "that end soon") assert.lengthOf(found, 20, name)
           }
         }
       })

@@ -58,7 +58,7 @@ export const Token = Schema.Struct({
 })
 
 /** Bridges of a project that are read rather than looked for. */
-const many = 1000
+const many = 500
 
 export const make = (sql: SqlClient.SqlClient) => {
   const bridges = (project_id: string, which: Statement.Fragment) => sql`
@@ -169,7 +169,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                order by i.status, i.bridge_id
                limit ${limit}))
       select ${shown}
-        from (${watched(sql`i.identity_id in (select identity_id from next)`)}) listed
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by place, ends_at, bridge_id
        limit ${limit}`)
   }
@@ -204,7 +204,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                order by t.expires_at, i.identity_id
                limit ${limit}))
       select ${shown}
-        from (${watched(sql`i.identity_id in (select identity_id from next)`)}) listed
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by ends_at, identity_id
        limit ${limit}`)
   }
@@ -226,7 +226,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              ${withoutToken(project_id, sql`true`, limit)}
              union all ${withToken(project_id, isOld, limit)})
       select ${shown}
-        from (${watched(sql`i.identity_id in (select identity_id from next)`)}) listed
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by ends_at, bridge_id
        limit ${limit}`)
   }
