@@ -46,7 +46,10 @@ const parameters = {
 }
 
 const confirmedRotations = ({ sql }: harness.Bench) =>
-  Effect.map(sql`select sum(generation)::int as n from bridge_identity`, ([row]) => row!["n"] as number)
+  Effect.map(
+    sql`select count(*)::int as n from bridge_rotation where state = 'confirmed'`,
+    ([row]) => row!["n"] as number
+  )
 
 const main = Effect.gen(function* () {
   const on = yield* harness.start

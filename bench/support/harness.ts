@@ -223,7 +223,7 @@ export const pgbench = Effect.fnUntraced(function* <E>(
 })
 
 const runPgbench = (
-  { host, port }: Bench["database"],
+  { host, password, port }: Bench["database"],
   script: string,
   options: { readonly seconds: number; readonly base: number }
 ): Effect.Effect<Measured> =>
@@ -235,7 +235,10 @@ const runPgbench = (
       const variables = [`--define=clients=${poolSize}`, `--define=base=${options.base}`, "--define=i=-1"]
       const logging = ["--log", `--log-prefix=${join(folder, "log")}`, `--file=${join(folder, "script.sql")}`]
       const target = [`--host=${host}`, `--port=${port}`, "--username=postgres", "postgres"]
-      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logging, ...target])
+      const { stdout } = await promisify(execFile)("pgbench", [...flags, ...variables, ...logging, ...target], {
+        // Without it pgbench would wait at the terminal for somebody to type one.
+        env: { ...process.env, PGPASSWORD: password }
+      })
       const logs = readdirSync(folder).filter((name) => name.startsWith("log."))
       const latencies = logs
         .flatMap((name) => readFileSync(join(folder, name), "utf8").trim().split("\n"))
