@@ -1,8 +1,8 @@
 /**
- * What grows with the number of Bridges: the hot paths, a page of every list, `status`, /metrics, and every sweep with
- * nothing due and with a thousand rows due, in a database filled with 1,000 identities and then with `--identities`; and
- * the gauges and the pages of the console. Each row is measured at the larger size; its ratio compares it with the smaller
- * one.
+ * What grows with the number of Bridges: the hot paths, a page of every list, `status`, /metrics, the gauges, the pages of
+ * the console, and every sweep with nothing due and with a thousand rows due, in a database filled with 1,000 identities
+ * and in one with `--identities`. Each row is measured at the larger size, beside the figure at the smaller one; the hot
+ * paths alternate between both.
  *
  * Filling a million takes minutes: with `--folder DIR` the databases stay there. A run that finds one missing fills it, and
  * ends without measuring.
@@ -24,7 +24,8 @@ import { bigProject, fill } from "../test/support/run/Fill.ts"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report, type Round } from "./support/report.ts"
 
-const seconds = Math.max(2, Math.floor(harness.seconds / 12))
+/** Of one round of a hot path. */
+const seconds = Math.max(1, Math.floor(harness.seconds / (3 * 2 * harness.rounds)))
 /** Of the embedded database. */
 const account = { username: "postgres", database: "postgres" }
 const page = { after: undefined, limit: 101 }
@@ -138,80 +139,80 @@ const batches = Effect.fnUntraced(function* (on: harness.Bench, days: number, la
   return measured
 })
 
-const paths = Effect.fnUntraced(function* (on: harness.Bench) {
-  const measured: Record<string, Partial<Round>> = {}
-  for (const operation of ["self", "rotate", "enroll"] as const) {
-    const count = 1_000_000
-    const first = yield* on.issue(operation === "enroll" ? seconds * 3000 : harness.connections * 4)
-    const limited = operation === "enroll" ? seconds * 2500 : count
+const operations = { self: "tokens/self", rotate: "rotation", enroll: "enrollment" } as const
+
+/** The rounds of each hot path, at the smaller size and at the larger one in turns. */
+const hotPaths = Effect.fnUntraced(function* (small: harness.Bench, large: harness.Bench) {
+  const load = Effect.fnUntraced(function* (on: harness.Bench, operation: keyof typeof operations, seconds: number) {
+    const enrolls = operation === "enroll"
+    const first = yield* on.issue(enrolls ? seconds * 3000 : harness.connections * 4)
     const { project_id, url: service } = on
-    measured[{ self: "tokens/self", rotate: "rotation", enroll: "enrollment" }[operation]] = yield* harness.measure(
-      on,
-      on,
-      { operation, service, seconds, count: limited, project_id, first, connections: 4 }
-    )
-  }
-  return measured
+    const count = enrolls ? seconds * 2500 : 1_000_000
+    const asked = { operation, service, seconds, count, project_id, first, connections: 4 }
+    return yield* harness.measure(on, on, asked)
+  })
+  return yield* Effect.forEach(Object.keys(operations) as ReadonlyArray<keyof typeof operations>, (operation) =>
+    Effect.gen(function* () {
+      for (const on of [small, large]) yield* load(on, operation, 2)
+      const turns = { before: () => load(small, operation, seconds), now: () => load(large, operation, seconds) }
+      const { before, now } = yield* harness.inTurns(turns, Infinity)
+      return figure(`${operations[operation]}; p99 ${median(before).toFixed(1)} ms at 1,000`, now, {
+        ratio: ratio("p99", now, before, { most: 1.2 })
+      })
+    })
+  )
 })
+
+const median = (rounds: ReadonlyArray<Round>) =>
+  rounds.map(({ p99_ms }) => p99_ms).toSorted((a, b) => a - b)[rounds.length >> 1]!
+
+/** Everything else, by name. */
+const rest = Effect.fnUntraced(function* ({ metricsPort, on }: Opened) {
+  const work = Effect.gen(function* () {
+    const nothing = yield* batches(on, 0, "sweep, nothing due", 10)
+    return { ...nothing, ...(yield* batches(on, 500, "sweep", 1)) }
+  })
+  const { dedicated } = Context.get(on.context, Database)
+  return { ...(yield* reads(on, metricsPort)), ...(yield* pages(on)), ...(yield* dedicated(work)) }
+})
+
+type Opened = { readonly on: harness.Bench; readonly metricsPort: string }
 
 /** Undefined if the database was only filled. */
-const at = (identities: number) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const metricsPort = String(yield* harness.freePort)
-      const kept = harness.folder === undefined ? undefined : resolve(harness.folder, String(identities))
-      const isFilled = kept !== undefined && existsSync(join(kept, "filled"))
-      const on = yield* harness.startWith({
-        SERVICE_METRICS_PORT: metricsPort,
-        ...(kept !== undefined && { SERVICE_DATA_DIR: kept })
-      })
-      const { dedicated } = Context.get(on.context, Database)
-      if (!isFilled) {
-        const startedAt = performance.now()
-        // Not a dedicated connection: those have ten minutes.
-        const connection = {
-          ...on.database,
-          ...account,
-          password: Redacted.make(on.database.password),
-          maxConnections: 1
-        }
-        yield* Effect.provide(fill(identities, sizesOf(identities)), PgClient.layer(connection))
-        const seconds = Math.round((performance.now() - startedAt) / 1000)
-        process.stderr.write(`${identities} identities: filled in ${seconds} s\n`)
-        if (kept !== undefined) {
-          writeFileSync(join(kept, "filled"), "")
-          return undefined
-        }
-      }
-      const hot = yield* paths(on)
-      const read = { ...(yield* reads(on, metricsPort)), ...(yield* pages(on)) }
-      const work = Effect.gen(function* () {
-        const nothing = yield* batches(on, 0, "sweep, nothing due", 10)
-        return { ...nothing, ...(yield* batches(on, 500, "sweep", 1)) }
-      })
-      return { ...hot, ...read, ...(yield* dedicated(work)) }
-    })
-  )
-
-const main = Effect.gen(function* () {
-  const small = yield* at(1000)
-  const large = yield* at(harness.identities)
-  if (small === undefined || large === undefined) return
-  // A small database may have fewer rows due.
-  const alike = (name: string) => name.replace(/, \d+ rows$/, "")
-  const smaller = new Map<string, Partial<Round>>(
-    Object.entries(small).map(([name, measured]) => [alike(name), measured])
-  )
-  const isHot = (name: string) => ["tokens/self", "rotation", "enrollment"].includes(name)
-  report(
-    "scale",
-    Object.entries(large).map(([name, measured]) => {
-      const before = [smaller.get(alike(name))!]
-      return figure(`${name}${isHot(name) ? "" : `; ${before[0]!.p50_ms!.toFixed(1)} ms at 1,000`}`, [measured], {
-        ratio: isHot(name) ? ratio("p99", [measured], before, { most: 1.2 }) : ratio("p50", [measured], before)
-      })
-    })
-  )
+const opened = Effect.fnUntraced(function* (identities: number) {
+  const metricsPort = String(yield* harness.freePort)
+  const kept = harness.folder === undefined ? undefined : resolve(harness.folder, String(identities))
+  const isFilled = kept !== undefined && existsSync(join(kept, "filled"))
+  const on = yield* harness.startWith({
+    SERVICE_METRICS_PORT: metricsPort,
+    ...(kept !== undefined && { SERVICE_DATA_DIR: kept })
+  })
+  if (isFilled) return { on, metricsPort }
+  const startedAt = performance.now()
+  // Not a dedicated connection: those have ten minutes.
+  const connection = { ...on.database, ...account, password: Redacted.make(on.database.password), maxConnections: 1 }
+  yield* Effect.provide(fill(identities, sizesOf(identities)), PgClient.layer(connection))
+  const seconds = Math.round((performance.now() - startedAt) / 1000)
+  process.stderr.write(`${identities} identities: filled in ${seconds} s\n`)
+  if (kept === undefined) return { on, metricsPort }
+  writeFileSync(join(kept, "filled"), "")
+  return undefined
 })
 
-NodeRuntime.runMain(main)
+const main = Effect.gen(function* () {
+  const small = yield* opened(1000)
+  const large = yield* opened(harness.identities)
+  if (small === undefined || large === undefined) return
+  const hot = yield* hotPaths(small.on, large.on)
+  const [before, now] = [yield* rest(small), yield* rest(large)]
+  // A small database may have fewer rows due.
+  const alike = (name: string) => name.replace(/, \d+ rows$/, "")
+  const smaller = new Map(Object.entries(before).map(([name, measured]) => [alike(name), measured]))
+  const others = Object.entries(now).map(([name, measured]) => {
+    const { p50_ms } = smaller.get(alike(name))!
+    return figure(name, [measured], { note: `p50 ${p50_ms!.toFixed(1)} ms at 1,000` })
+  })
+  report("scale", [...hot, ...others])
+})
+
+NodeRuntime.runMain(Effect.scoped(main))

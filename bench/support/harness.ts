@@ -93,7 +93,8 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const pidFile = join(Context.get(context, Database).embedded!, "postmaster.pid")
   const [postmaster, , , databasePort, host = ""] = readFileSync(pidFile, "utf8").split("\n")
 
-  let credentials = 0
+  // Another number than in earlier runs on a kept database.
+  let credentials = Date.now() * 100
   /** Inserts `count` unused credentials; returns the number of the first. */
   const issue = Effect.fnUntraced(function* (count: number) {
     const first = credentials

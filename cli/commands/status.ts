@@ -51,13 +51,14 @@ const watched = <E extends { readonly _tag: string; readonly message: string }>(
   )
 }
 
-const lines = ({ at, backups, limits, numbers, pauses, refused }: Status): ReadonlyArray<Line> => {
+const lines = ({ at, backups, limits, numbers, pauses, processes, refused }: Status): ReadonlyArray<Line> => {
   const { database_bytes, ...counts } = numbers
   return [
     ...facts({ at, ...counts, database: `${(database_bytes / 1_048_576).toFixed(1)} MiB` }),
     "",
     ...backupLines(backups),
     "",
+    ...(processes.length > 0 ? [...table(processes, ["worker", "pid", "age", "memory_bytes"], ""), ""] : []),
     ...table(pauses, ["environment", "paused_until", "reason", "failures"], "No push environment is paused."),
     "",
     ...table(limits, ["project_id", "limit", "value", "maximum"], "No project has used half of a limit."),

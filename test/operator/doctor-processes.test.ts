@@ -2,8 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { processes } from "../../cli/support/checks/processes.ts"
 
-const told = (count: number, processors: number) =>
-  processes({ database: { poolSize: 5 }, http: { connections: 4000 }, processes: count } as never, processors)
+const told = (count: number, processors: number, running: ReadonlyArray<number> = []) =>
+  processes(
+    { database: { poolSize: 5 }, http: { connections: 4000 }, processes: count } as never,
+    processors,
+    running.map((worker) => ({
+      worker,
+      pid: 40 + worker,
+      age: 9,
+      memory_bytes: 150 * 2 ** 20
+    }))
+  )
 
 describe("doctor", () => {
   it("says nothing about a single process", () => assert.deepStrictEqual(told(1, 8), []))
@@ -17,6 +26,17 @@ describe("doctor", () => {
       }
     ])
   })
+
+  it("lists the workers that run, and warns if some do not", () =>
+    assert.deepStrictEqual(
+      told(2, 2, [2])
+        .slice(1)
+        .map(({ message, status }) => `${status}: ${message}`),
+      [
+        "ok: These workers run: 2 (process 42, 150 MiB, for 9 s).",
+        "warn: 1 of 2 workers run: the log says why the others ended."
+      ]
+    ))
 
   it("warns of more processes than processors", () => {
     assert.deepStrictEqual(told(4, 2), [

@@ -1,6 +1,7 @@
 /** Several processes behind one port (SERVICE_PROCESSES): the parent and its workers. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { once } from "node:events"
@@ -10,8 +11,9 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { workersAt } from "../../src/platform/process/PortHolder.ts"
 import { send } from "../support/network/Http.ts"
-import { isAlive, workersOf } from "../support/run/Proc.ts"
+import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/Main.ts"
 import { dataFolder, end } from "../support/service/PostgresUser.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
@@ -60,12 +62,44 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
     })
   )
 
+  it.effect("are what doctor and status find at the port", () =>
+    Effect.gen(function* () {
+      const { url, workers } = yield* Two
+      const found = workersAt(Number(new URL(url).port))
+      assert.deepStrictEqual(
+        found.map(({ pid, worker }) => ({ pid, number: worker })),
+        workers()
+      )
+      for (const { age, memory_bytes, pid } of found) {
+        assert.approximately(memory_bytes / 2 ** 20, rssMib(pid), 50)
+        assert.approximately(age, 0, 600)
+      }
+    })
+  )
+
   it.effect("are counted together by /metrics, whichever answers", () =>
     Effect.gen(function* () {
       const two = yield* Two
       yield* Effect.replicateEffect(health(two), 6)
       assert.deepStrictEqual([yield* two.metric(answered), yield* two.metric(answered)], [6, 6])
       assert.strictEqual(yield* two.metric("service_workers"), 2)
+    })
+  )
+
+  it.effect("work in the background at one of them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      // Whoever links audit rows keeps a connection for it.
+      const linking = Effect.map(
+        sql`
+          select pid
+            from pg_stat_activity
+           where datname = current_database()
+             and application_name = 'bridge-service maintenance'`,
+        (sessions) => sessions.length
+      )
+      yield* Effect.repeat(linking, { until: (count) => count > 0 })
+      assert.strictEqual(yield* linking, 1)
     })
   )
 
@@ -84,6 +118,36 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
       assert.strictEqual(yield* two.metric("service_worker_restarts_total"), 1)
       assert.strictEqual(yield* two.metric(answered), before + 1)
       assert.isTrue(two.lines.some((line) => line.includes("A worker ended and is restarted")))
+    })
+  )
+
+  it.effect("leave no client waiting whose connection was on its way to a worker that was killed", () =>
+    Effect.gen(function* () {
+      const two = yield* Two
+      const [first, second] = two.workers().map(({ pid }) => pid)
+      const before = openFiles(two.pid)
+      for (const pid of [first!, second!]) process.kill(pid, "SIGSTOP")
+      // One of them goes to each worker.
+      const asked = yield* Effect.forkChild(
+        Effect.all(
+          [health(two), health(two)].map((one) => Effect.exit(Effect.timeout(one, "20 seconds"))),
+          {
+            concurrency: 2
+          }
+        )
+      )
+      yield* soon(
+        () => openFiles(two.pid),
+        (count) => count >= before + 2
+      )
+      process.kill(second!, "SIGKILL")
+      process.kill(first!, "SIGCONT")
+      const outcomes = yield* Fiber.join(asked)
+      assert.isFalse(
+        outcomes.some((exit) => Exit.isFailure(exit) && Cause.hasFails(exit.cause)),
+        "no client waits until its own limit"
+      )
+      yield* Effect.repeat(two.metric("service_workers"), { until: (count) => count === 2 })
     })
   )
 
@@ -155,6 +219,33 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("seve
 })
 
 describe("several processes", () => {
+  it.live("wake the first one, and hear from it and from all, also when another one takes its place", () =>
+    Effect.gen(function* () {
+      const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2" }
+      const program = join(import.meta.dirname, "../support/service/WorkersMain.ts")
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() => spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] })),
+        (running) => end(running, "SIGTERM")
+      )
+      const lines: Array<string> = []
+      createInterface(child.stdout).on("line", (line) => lines.push(line))
+      const said = (...all: ReadonlyArray<string>) =>
+        soon(
+          () => lines,
+          (some) => all.every((one) => some.includes(one))
+        )
+      const first = () => workersOf(child.pid!).find(({ number }) => number === 1)
+      yield* soon(first, (found) => found !== undefined)
+      const { pid } = first()!
+      yield* said(`woken 1 ${pid}`, "samples of 1", "load of 1,2")
+      process.kill(pid, "SIGKILL")
+      const next = yield* soon(first, (found) => found !== undefined && found.pid !== pid)
+      lines.length = 0
+      yield* said(`woken 1 ${next!.pid}`, "samples of 1", "load of 1,2")
+      assert.isFalse(lines.some((line) => line.startsWith("woken 2")))
+    }).pipe(Effect.scoped)
+  )
+
   it.live.each([
     ["78, if a setting is wrong", { SERVICE_BRIDGE_TOKEN_SECRET: "short" }, 78, "needs at least 32 bytes"],
     [

@@ -580,7 +580,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   })
   testConditions(it, "a Bridge is about to end", {
     given: `${enrolled}; update bridge_token set created_at = ${past}, expires_at = ${sqlNow} + interval '15 minutes'`,
-    act: (sql) => BridgeStore.make(sql).listEnding(ids.project, 0.8, now, 9),
+    act: (sql) => BridgeStore.make(sql).listEnding(ids.project, 0.8, now, new Date(now.getTime() + 1_200_000), 9),
     actsOn: { "without a token": endToken(ids.token) },
     actsNotOn: {
       "in another project": ofOtherProject,

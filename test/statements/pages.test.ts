@@ -54,6 +54,7 @@ const rows = [
    values ('${project}', '${id(71)}', 'acme/shop', '${"c".repeat(40)}', 'README.md', '100644', '${"a".repeat(40)}',
            'Readme', false, ${past})`,
   copies("bridge_enrollment_credential", "credential_id", hashed("credential_hash")),
+  `update bridge_identity set without_token_since = ${past}`,
   copies("bridge_identity", "bridge_id", "|| jsonb_build_object('identity_id', copy)"),
   copies("approved_account_reference", "reference"),
   copies("project_token", "token_id", hashed("token_hash")),

@@ -9,6 +9,7 @@ import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
+import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
@@ -113,6 +114,15 @@ const lists: Readonly<Record<string, Run>> = {
   "sign-ins": (sql) => GrantStore.make(sql).list(undefined, page, now),
   clients: (sql) => ClientStore.make(sql).list(page, now),
   phones: (sql) => DeviceStore.make(sql).list(bigProject, page),
+  Bridges: (sql) => BridgeStore.make(sql).listByEnd(bigProject, page),
+  "Bridges in the middle": (sql) => BridgeStore.make(sql).listByEnd(bigProject, { ...page, after: "bridge-9999" }),
+  "Bridges that enroll, behind all others": (sql) =>
+    BridgeStore.make(sql).listByEnd(bigProject, { ...page, after: "bridge-1000" }),
+  "Bridges of all": (sql) => BridgeStore.make(sql).listAllByEnd(page),
+  "Bridges of all in the middle": (sql) =>
+    BridgeStore.make(sql).listAllByEnd({ ...page, after: "00000000-270f-7000-8000-000000000004" }),
+  "Bridges that end soon, of which there are none": (sql) =>
+    BridgeStore.make(sql).listEnding(bigProject, 0.8, now, new Date(now.getTime() + 36e6), 11),
   "waiting credentials": (sql) => CredentialStore.make(sql).listWaiting(page, now),
   browsers: (sql) => SessionStore.make(sql).list(undefined, page, now),
   "dead letters": (sql) => PushAdminStore.make(sql).listDead(page),

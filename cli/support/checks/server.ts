@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import * as http from "node:http"
 import type { Settings } from "../../../src/platform/settings/Settings.ts"
 import { type Check, check } from "./Check.ts"
-import { portHolder } from "./portHolder.ts"
+import { portHolder } from "../../../src/platform/process/PortHolder.ts"
 
 export const server = ({ http: { host, port }, resource }: Pick<Settings["Service"], "http" | "resource">) => {
   const address = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host

@@ -57,6 +57,9 @@ export const Token = Schema.Struct({
   end_reason: Schema.NullOr(Schema.String)
 })
 
+/** Bridges of a project that are read rather than looked for. */
+const many = 500
+
 export const make = (sql: SqlClient.SqlClient) => {
   const bridges = (project_id: string, which: Statement.Fragment) => sql`
     select i.bridge_id, i.status, i.device_id, i.display_name, i.public_key_fingerprint, i.account_references,
@@ -96,45 +99,137 @@ export const make = (sql: SqlClient.SqlClient) => {
     identity_id, project_id, bridge_id, display_name, device_id, status, enrolled_at, revoked_at, token_started_at,
     token_expires_at, rotation_expires_at, access_role`
 
-  const listByEnd = (project_id: string, { after, limit }: Page) =>
-    rows(Watched)(sql`
-      with watched as materialized (${watched(ofProject(project_id))})
+  /**
+   * Whether walking the tokens of all projects finds those of this one sooner than reading all of its Bridges. The orders
+   * here and below keep PostgreSQL from reading other projects' Bridges when it plans for any project.
+   */
+  const size = (project_id: string) => sql`
+    select count(*) > ${many} as is_large
+      from (select from bridge_identity i where ${ofProject(project_id)} order by bridge_id limit ${many} + 1) counted`
+
+  /** Active Bridges of a project without a token: few, and in front of all others. */
+  const withoutToken = (project_id: string, comes: Statement.Fragment, limit: number) => sql`
+    (select i.identity_id
+       from bridge_identity i
+      where ${ofProject(project_id)}
+        and i.status = 'active'
+        and i.without_token_since is not null
+        and ${comes}
+      order by i.bridge_id
+      limit ${limit})`
+
+  /** Those with a token, the first to end first; it needs the clause `size`. */
+  const withToken = (project_id: string, comes: Statement.Fragment, limit: number) => sql`
+    (select i.identity_id
+       from bridge_token t
+       join bridge_identity i on i.identity_id = t.identity_id
+      where (select is_large from size)
+        and t.state = 'active'
+        and i.status = 'active'
+        and ${ofProject(project_id)}
+        and ${comes}
+      order by t.expires_at, i.bridge_id
+      limit ${limit})
+    union all
+    (select i.identity_id
+       from (select identity_id, bridge_id
+               from bridge_identity i
+              where not (select is_large from size)
+                and ${ofProject(project_id)}
+                and i.status = 'active'
+              order by bridge_id
+              limit ${many}) i
+       join bridge_token t on t.identity_id = i.identity_id and t.state = 'active'
+      where ${comes}
+      order by t.expires_at, i.bridge_id
+      limit ${limit})`
+
+  const listByEnd = (project_id: string, { after, limit }: Page) => {
+    const comes = (place: Statement.Fragment, ends_at: Statement.Fragment) =>
+      after === undefined
+        ? sql`true`
+        : sql`(${place}, ${ends_at}, i.bridge_id) > (select place, ends_at, bridge_id from last)`
+    const [first, never] = [sql`0`, sql`'-infinity'::timestamptz`]
+    // Where the walk over the tokens begins; behind all of them if the page before went past them.
+    const from =
+      after === undefined ? never : sql`(select case place when 0 then ends_at else 'infinity' end from last)`
+    return rows(Watched)(sql`
+      with last as materialized (${watched(sql`${ofProject(project_id)} and i.bridge_id = ${after ?? null}`)}),
+           size as materialized (${size(project_id)}),
+           next as materialized (
+             ${withoutToken(project_id, comes(first, never), limit)}
+             union all
+             ${withToken(project_id, sql`t.expires_at >= ${from} and ${comes(first, sql`t.expires_at`)}`, limit)}
+             union all
+             (select i.identity_id
+                from bridge_identity i
+               where ${ofProject(project_id)}
+                 and i.status <> 'active'
+                 and ${comes(sql`case i.status when 'pending' then 1 else 2 end`, never)}
+               order by i.status, i.bridge_id
+               limit ${limit}))
       select ${shown}
-        from watched
-       where ${
-         after === undefined
-           ? sql`true`
-           : sql`(place, ends_at, bridge_id) > (select place, ends_at, bridge_id from watched where bridge_id = ${after})`
-       }
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by place, ends_at, bridge_id
        limit ${limit}`)
+  }
 
   /** Active Bridges of every project that may work, the first to end first. `after` is an identity. */
-  const listAllByEnd = ({ after, limit }: Page) =>
-    rows(Watched)(sql`
-      with watched as materialized (${watched(sql`
-        i.status = 'active' and i.project_id in (select project_id from project where disabled_at is null)`)})
+  const listAllByEnd = ({ after, limit }: Page) => {
+    const never = sql`'-infinity'::timestamptz`
+    const works = sql`i.status = 'active'
+          and exists (select from project p where p.project_id = i.project_id and p.disabled_at is null)`
+    const comes = (ends_at: Statement.Fragment) =>
+      after === undefined
+        ? sql`true`
+        : sql`(${ends_at}, i.identity_id) > (select ends_at, identity_id from last)
+              and ${ends_at} >= (select ends_at from last)`
+    return rows(Watched)(sql`
+      with last as materialized (${watched(sql`i.identity_id = ${after ?? null}::uuid`)}),
+           next as materialized (
+             (select i.identity_id
+                from bridge_identity i
+               where i.without_token_since is not null
+                 and ${works}
+                 and ${comes(never)}
+               order by i.identity_id
+               limit ${limit})
+             union all
+             (select i.identity_id
+                from bridge_token t
+                join bridge_identity i on i.identity_id = t.identity_id
+               where t.state = 'active'
+                 and ${works}
+                 and ${comes(sql`t.expires_at`)}
+               order by t.expires_at, i.identity_id
+               limit ${limit}))
       select ${shown}
-        from watched
-       where ${
-         after === undefined
-           ? sql`true`
-           : sql`(ends_at, identity_id) > (select ends_at, identity_id from watched where identity_id = ${after}::uuid)`
-       }
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by ends_at, identity_id
        limit ${limit}`)
+  }
 
-  /** Active Bridges whose token has lived for `share` of its life or has ended, the first to end first. */
-  const listEnding = (project_id: string, share: number, now: Date, limit: number) =>
-    rows(Watched)(sql`
-      with watched as (${watched(ofProject(project_id))})
+  /**
+   * Active Bridges whose token has lived for `share` of its life or has ended, the first to end first. `nearly`: when a
+   * token of the usual life ends that is as old as that now. Of one with a longer life more has to be over.
+   */
+  const listEnding = (project_id: string, share: number, now: Date, nearly: Date, limit: number) => {
+    const started_at = sql`coalesce((select s.ended_at
+                                       from bridge_rotation s
+                                      where s.successor_id = t.token_id
+                                        and s.state = 'confirmed'), t.created_at)`
+    const isOld = sql`t.expires_at <= ${nearly}
+        and ${started_at} + ${share}::float8 * (t.expires_at - ${started_at}) <= ${now}`
+    return rows(Watched)(sql`
+      with size as materialized (${size(project_id)}),
+           next as materialized (
+             ${withoutToken(project_id, sql`true`, limit)}
+             union all ${withToken(project_id, isOld, limit)})
       select ${shown}
-        from watched
-       where place = 0
-         and (token_expires_at is null
-              or token_started_at + ${share}::float8 * (token_expires_at - token_started_at) <= ${now})
+        from (${watched(sql`i.identity_id = any (array(select identity_id from next))`)}) listed
        order by ends_at, bridge_id
        limit ${limit}`)
+  }
 
   const listTokens = (project_id: string, bridge_id: string) =>
     rows(Token)(sql`

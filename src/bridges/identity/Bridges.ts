@@ -1,5 +1,5 @@
 /** The operator's commands for Bridges: list them, show one (spec 2.4), and revoke one in an emergency (spec 3.1). */
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -10,8 +10,10 @@ import { Outbox } from "../../push/outbox/Outbox.ts"
 import * as Store from "./BridgeStore.ts"
 import { type OperatorRefusal, refuseOperator as refuse } from "./Errors.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { after } from "../../wire/Instant.ts"
 import type { Role } from "../../wire/Scopes.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
+import { Settings } from "../../platform/settings/Settings.ts"
 
 export type Bridge = typeof Store.Bridge.Type
 export type Watched = typeof Store.Watched.Type
@@ -88,6 +90,7 @@ export class Bridges extends Context.Service<
       const clock = yield* DatabaseClock
       const audit = yield* Audit
       const outbox = yield* Outbox
+      const { bridge } = yield* Settings
       const store = Store.make(sql)
 
       const list = Effect.fn("Bridges.list")(function* (project_id: string, page: Page, status?: Bridge["status"]) {
@@ -96,7 +99,9 @@ export class Bridges extends Context.Service<
       }, persistence)
 
       const listEnding = Effect.fn("Bridges.listEnding")(function* (project_id: string, limit: number) {
-        return yield* store.listEnding(project_id, rotatedBy, yield* clock.now, limit)
+        const now = yield* clock.now
+        const nearly = after(now, Duration.times(bridge.tokenTtl, 1 - rotatedBy))
+        return yield* store.listEnding(project_id, rotatedBy, now, nearly, limit)
       }, persistence)
 
       const show = Effect.fn("Bridges.show")(function* (project_id: string, bridge_id: string) {

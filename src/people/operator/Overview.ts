@@ -5,6 +5,7 @@ import { Backups, type BackupState } from "../../platform/backups/Backups.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { type WorkerProcess, workersAt } from "../../platform/process/PortHolder.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { type Pause, PushAdmin } from "../../push/admin/PushAdmin.ts"
 import { after } from "../../wire/Instant.ts"
@@ -19,6 +20,8 @@ export interface Status {
   readonly limits: ReadonlyArray<typeof Store.Fullest.Type>
   /** The service's own backups; null without SERVICE_BACKUP_DIR. */
   readonly backups: BackupState | null
+  /** The workers of the service on this machine; none of a single process, or where the machine does not tell. */
+  readonly processes: ReadonlyArray<WorkerProcess>
   /** Refusals of the last 24 hours, most recent first. */
   readonly refused: ReadonlyArray<typeof Store.Refused.Type>
 }
@@ -34,7 +37,7 @@ export class Overview extends Context.Service<
       const clock = yield* DatabaseClock
       const push = yield* PushAdmin
       const { state } = yield* Backups
-      const { bridge } = yield* Settings
+      const { bridge, http } = yield* Settings
       const tenth = Duration.times(bridge.tokenTtl, 0.1)
 
       const take = Effect.gen(function* () {
@@ -45,7 +48,8 @@ export class Overview extends Context.Service<
         const limits = yield* store.fullest
         const refused = yield* store.refused(dayAgo)
         const backups = Option.getOrNull(yield* state)
-        return { at, numbers: Option.getOrThrow(numbers), pauses, limits, backups, refused }
+        const processes = workersAt(http.port)
+        return { at, numbers: Option.getOrThrow(numbers), pauses, limits, backups, processes, refused }
       }).pipe(Effect.withSpan("Overview.take"), persistence)
       return { take }
     })

@@ -8,6 +8,7 @@
  *    service as a single process would; later only if no worker serves and no restart helps.
  * 4. On SIGHUP it replaces one worker after the other: the next one serves before the previous one sends its clients away.
  * 5. It passes questions between workers, and keeps what ended workers have counted.
+ * 6. It closes the connection that was on its way to a worker when that ended: its client would wait for ever.
  *
  * Workers notice its end by their channel to it, and stop as on SIGTERM.
  */
@@ -42,6 +43,14 @@ interface Member {
   readonly ended: Deferred.Deferred<{ readonly code: number | null; readonly signal: string | null }>
   /** Its metrics when they were last read. */
   metrics: ReadonlyArray<Snapshot>
+  /** The connection that was last passed on to it. */
+  passed: Connection | undefined
+}
+
+/** As node:cluster passes it on; `fd` is negative once the worker has it, or it is closed. */
+interface Connection {
+  readonly fd: number
+  readonly close: () => void
 }
 
 /** `program`: the file that a worker runs. Ends only with a failure. */
@@ -124,11 +133,14 @@ export const parent = Effect.fnUntraced(function* (program: string) {
       since: performance.now(),
       serves: Deferred.makeUnsafe(),
       ended: Deferred.makeUnsafe(),
-      metrics: []
+      metrics: [],
+      passed: undefined
     }
     members.add(member)
+    watchPassed(member)
     const end = (code: number | null, signal: string | null) => {
       if (!members.delete(member)) return
+      closePassed(member)
       counted = totalsOf([counted, lasting(member.metrics)])
       Deferred.doneUnsafe(member.ended, Effect.succeed({ code, signal }))
     }
@@ -141,6 +153,11 @@ export const parent = Effect.fnUntraced(function* (program: string) {
       else end(code, signal)
     })
     return member
+  }
+
+  /** Another worker may have got it meanwhile. */
+  const closePassed = ({ passed }: Member) => {
+    if (passed !== undefined && passed.fd >= 0 && ![...members].some((other) => other.passed === passed)) passed.close()
   }
 
   const stop = (member: Member, ask: () => void) =>
@@ -243,6 +260,17 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     concurrency: "unbounded"
   })
 }, Effect.scoped)
+
+/** Node keeps a connection until the worker says that it has it, offers one at a time, and does not say which. */
+const watchPassed = (member: Member) => {
+  const channel = member.worker.process
+  const send = channel.send.bind(channel) as (...given: ReadonlyArray<unknown>) => boolean
+  channel.send = (message: unknown, ...rest: ReadonlyArray<unknown>) => {
+    const { act, cmd } = message as { readonly act?: string; readonly cmd?: string }
+    if (cmd === "NODE_CLUSTER" && act === "newconn") member.passed = rest[0] as Connection
+    return send(message, ...rest)
+  }
+}
 
 const ownMetrics = (workers: number, restarts: number): ReadonlyArray<Snapshot> => {
   const metric = { attributes: undefined }

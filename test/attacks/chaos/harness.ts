@@ -38,6 +38,7 @@ import { Bridge } from "../../../src/client/Bridge.ts"
 import { Client } from "../../../src/client/Client.ts"
 import { Journal } from "../../../src/client/Journal.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
+import { workersOf } from "../../support/run/Proc.ts"
 import { main } from "../../support/service/Main.ts"
 import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
@@ -70,6 +71,11 @@ export interface Server {
   readonly output: ReadonlyArray<string>
   /** kill -9 and restart; returns the milliseconds from start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
+  /**
+   * The same; of a server with SERVICE_PROCESSES the whole or a worker, until another has its place. Which is left to chance,
+   * unless a worker's number is given.
+   */
+  readonly killSome: (worker?: number) => Effect.Effect<number, ChaosError>
   /** SIGTERM; returns the milliseconds until the process ended, and its exit code. */
   readonly stop: Effect.Effect<{ readonly millis: number; readonly code: number | null }>
   /** With the current environment. */
@@ -153,6 +159,20 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     Effect.promise(() => end(child, "SIGKILL")),
     start
   )
+  const killWorker = Effect.fnUntraced(function* ({ number, pid }: ReturnType<typeof workersOf>[number]) {
+    const from = performance.now()
+    process.kill(pid, "SIGKILL")
+    const hasNext = () => workersOf(child!.pid!).some((other) => other.number === number && other.pid !== pid)
+    yield* until("the next worker", hasNext)
+    return Math.round(performance.now() - from)
+  })
+  const killSome = (worker?: number) =>
+    Effect.suspend(() => {
+      const workers = workersOf(child!.pid!)
+      if (workers.length === 0) return killAndRestart
+      const one = workers[worker === undefined ? Math.floor(2 * draw() * workers.length) : worker - 1]
+      return one === undefined ? killAndRestart : killWorker(one)
+    })
   const stop = Effect.promise(async () => {
     const from = performance.now()
     await end(child, "SIGTERM")
@@ -163,6 +183,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     port,
     pid: () => child!.pid!,
     killAndRestart,
+    killSome,
     stop,
     start,
     output

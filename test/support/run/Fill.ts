@@ -1,6 +1,6 @@
 /**
- * Fills a database with identities and everything that they leave behind. Nothing is due for any sweep at `now`, and
- * everything is 90 days later.
+ * Fills a database with identities and everything that they leave behind. Nothing is due for any sweep within six hours,
+ * and everything is 90 days later.
  *
  * Ids sort by time, as the service's own do. One project has all identities, which is the worst case for its lists;
  * devices are spread over many projects, because a project may have 50 at most.
@@ -81,7 +81,7 @@ export const fill = Effect.fnUntraced(function* (
       expires_at)
     select pg_temp.id(31, i), sha256(('bridge access ' || i)::bytea), pg_temp.id(4, i), 'reader',
            'sha256:' || repeat('0', 64), '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', now(),
-           now() + interval '10 minutes'
+           now() + interval '12 hours'
       from generate_series(1, $n) i where i % 50 > 0;
 
     insert into enrollment_challenge (
@@ -156,7 +156,7 @@ export const fill = Effect.fnUntraced(function* (
            'project_token:' || i, 'fill', pg_temp.ago(i), now(), now() + interval '5 days'
       from generate_series(1, $n / 50) i;
     insert into bridge_dpop_proof (proof_hash, forget_at)
-    select sha256(('proof ' || i)::bytea), now() + interval '5 minutes' from generate_series(1, $n / 50) i;
+    select sha256(('proof ' || i)::bytea), now() + interval '12 hours' from generate_series(1, $n / 50) i;
 
     insert into operator_token (token_id, token_hash, label, scopes, created_at, expires_at)
     select pg_temp.id(30, i), sha256(('operator token ' || i)::bytea), 'Ada', '{operator:read}', now(),
@@ -170,7 +170,7 @@ export const fill = Effect.fnUntraced(function* (
            case when i % 3 = 1 then now() + interval '20 days' end
       from generate_series(1, $n / 50) i;
     insert into person_key_challenge (challenge_hash, browser_hash, asked_by, created_at, expires_at)
-    select sha256(('challenge ' || i)::bytea), sha256('browser'), 'network ' || i, now(), now() + interval '5 minutes'
+    select sha256(('challenge ' || i)::bytea), sha256('browser'), 'network ' || i, now(), now() + interval '12 hours'
       from generate_series(1, $n / 50) i;
 
     insert into console_link (code_hash, actor, created_at, expires_at)

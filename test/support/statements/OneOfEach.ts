@@ -112,10 +112,14 @@ export const reaching = `${enrolled}; ${grantAccess};
   values ('${ids.bridgeAccess}', ${hash("bridge access")}, '${ids.identity}', 'reader', '${fingerprint}',
           '{memory:read}', 'http://127.0.0.1:8787/mcp', 'tests', ${past}, ${later})`
 
+/** The Bridge has no other token. Triggers do not run here. */
 export const endToken = (token_id: string) => `
   update bridge_token
      set state = 'revoked', ended_at = ${past}, end_reason = 'revoked', expires_at = ${later}
-   where token_id = '${token_id}'`
+   where token_id = '${token_id}';
+  update bridge_identity
+     set without_token_since = ${past}
+   where identity_id = (select identity_id from bridge_token where token_id = '${token_id}')`
 export const expireRotation = `update bridge_rotation set state = 'expired', ended_at = ${past}`
 
 export const audience = { resource: "http://127.0.0.1:8787/mcp", instance_id: "tests" }

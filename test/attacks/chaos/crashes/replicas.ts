@@ -11,7 +11,7 @@ chaos(
     const replicas = [yield* server(folder), yield* server(folder)]
     const base_url = yield* balancer(replicas.map(({ port }) => port))
     const { sql } = yield* beside(folder, replicas[0]!)
-    const kill = Effect.suspend(() => replicas[draw() < 0.5 ? 0 : 1]!.killAndRestart)
+    const kill = Effect.suspend(() => replicas[draw() < 0.5 ? 0 : 1]!.killSome())
     return yield* rotateUnderKills({ folder, base_url, sql, kill })
   })
 )
