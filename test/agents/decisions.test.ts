@@ -73,6 +73,17 @@ layer(Service.layer)("a decision", (it) => {
     })
   )
 
+  it.effect("is asked by the credential that changed its choices last", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const other = yield* Agent.make(yield* Service, { project_id: a.project_id })
+      const asked = yield* ask(a)
+      const { task } = (yield* other.update(asked, { choices: ["Peppol", "UBL"] })).output
+      assert.strictEqual(task.asked_by, task.updated_by)
+      assert.notStrictEqual(task.asked_by, asked.asked_by)
+    })
+  )
+
   it.effect("frees the task for its assignee, and is kept in memory with the question", () =>
     Effect.gen(function* () {
       const service = yield* Service

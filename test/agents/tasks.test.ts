@@ -186,6 +186,15 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
+  it.effect("a task that is given an unfinished dependency cannot be claimed by the same update", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const [first, second] = [yield* a.task("first"), yield* a.task("second")]
+      const { code } = yield* a.update(second, { status: "in_progress", depends_on: [first.id] })
+      assert.strictEqual(code, "task_dependencies_open")
+    })
+  )
+
   it.effect("task_get returns the dependencies of a task and the tasks that depend on it", () =>
     Effect.gen(function* () {
       const a = yield* agent

@@ -42,7 +42,7 @@ export const changed = (before: Task, update: TaskUpdate, actor: Actor, now: Dat
     version: before.version + 1,
     blocked_reason: blocked ? (update.blocked_reason ?? before.blocked_reason) : null,
     blocked_kind,
-    choices: asks ? (update.choices ?? (asked ? (before.choices ?? null) : null)) : null,
+    choices: asks ? (update.choices ?? before.choices ?? null) : null,
     asked_by: asks ? (askedAnew ? actorName(actor) : (before.asked_by ?? null)) : null,
     answer: update.receipt === undefined ? (before.answer ?? null) : null,
     updated_by: actorName(actor),

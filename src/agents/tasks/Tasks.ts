@@ -240,7 +240,6 @@ export class Tasks extends Context.Service<
         { id, depends_on: old }: Task,
         depends_on: ReadonlyArray<string>
       ) {
-        if (depends_on.includes(id)) return yield* refuse("task_dependency_cycle")
         yield* checkDependencies(project_id, depends_on)
         const added = depends_on.filter((other) => !old.includes(other))
         if (added.length > 0) {
