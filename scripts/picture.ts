@@ -15,7 +15,7 @@ import { Chromium, noChromium, openPage } from "../test/support/agents/Chromium.
 
 const folder = join(import.meta.dirname, "../docs/images")
 /** README.md shows them about half as wide; screens with more pixels get all of them. */
-const size = { viewport: { width: 1120, height: 800 }, deviceScaleFactor: 2 }
+const size = { viewport: { width: 1120, height: 776 }, deviceScaleFactor: 2 }
 
 /** A project with a question, work in progress and memory. Returns the address of its first page and a token for it. */
 const project = Effect.gen(function* () {
@@ -79,7 +79,7 @@ const project = Effect.gen(function* () {
 const picture = async (page: Page, colorScheme: "light" | "dark") => {
   await page.emulateMedia({ colorScheme })
   const session = await page.context().newCDPSession(page)
-  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 80 })
+  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 90 })
   const file = join(folder, `console-${colorScheme}.webp`)
   writeFileSync(file, Buffer.from(data, "base64"))
   return file
@@ -88,14 +88,16 @@ const picture = async (page: Page, colorScheme: "light" | "dark") => {
 const draw = Effect.gen(function* () {
   const { home, token } = yield* project
   const { page } = yield* openPage(size)
-  const files = yield* Effect.promise(async () => {
-    await page.goto(home)
-    await page.fill("#project_token", token)
-    await page.keyboard.press("Enter")
-    await page.waitForURL(home)
-    await page.getByText("Waits for a decision").waitFor()
-    mkdirSync(folder, { recursive: true })
-    return [await picture(page, "light"), await picture(page, "dark")]
+  const files = yield* Effect.tryPromise({
+    try: async () => {
+      await page.goto(home)
+      await page.fill("#project_token", token)
+      await page.keyboard.press("Enter")
+      await page.locator(".ask").waitFor()
+      mkdirSync(folder, { recursive: true })
+      return [await picture(page, "light"), await picture(page, "dark")]
+    },
+    catch: (error) => new DemoError({ message: `The console could not be drawn: ${(error as Error).message}` })
   })
   for (const file of files) yield* Console.log(`Made ${file}`)
 })
