@@ -23,7 +23,17 @@ const project = Effect.gen(function* () {
   const { project_id } = yield* admin("create-project", "--name", "Web shop")
   const token = Effect.fnUntraced(function* (label: string) {
     const out = join(scratch, label)
-    yield* admin("create-project-token", "--project", project_id, "--role", "contributor", "--label", label, "--out", out)
+    yield* admin(
+      "create-project-token",
+      "--project",
+      project_id,
+      "--role",
+      "contributor",
+      "--label",
+      label,
+      "--out",
+      out
+    )
     return readFileSync(out, "utf8").trim()
   })
   const tools = agent(base_url, Redacted.make(yield* token("claude-code")))
@@ -102,7 +112,9 @@ const draw = Effect.gen(function* () {
   for (const file of files) yield* Console.log(`Made ${file}`)
 })
 
-const none = new DemoError({ message: "Chromium is not installed here: no picture was made, and those there are stay." })
+const none = new DemoError({
+  message: "Chromium is not installed here: no picture was made, and those there are stay."
+})
 
 ;(noChromium === undefined ? Effect.provide(draw, Chromium.layer) : Effect.fail(none)).pipe(
   Effect.scoped,

@@ -14,11 +14,14 @@ const root = join(import.meta.dirname, "..")
 
 /** Writes SHA256SUMS of the files in a folder and, with a key, its signature. */
 export const seal = (folder: string, key?: string) => {
-  const sum = (name: string) => createHash("sha256").update(readFileSync(join(folder, name))).digest("hex")
+  const sum = (name: string) =>
+    createHash("sha256")
+      .update(readFileSync(join(folder, name)))
+      .digest("hex")
   const lines = readdirSync(folder).map((name) => `${sum(name)}  ${name}\n`)
   writeFileSync(join(folder, "SHA256SUMS"), lines.join(""))
   if (key === undefined) return
-  const sign = ["-Y", "sign", "-f", key, "-n", "bridge-service", join(folder, "SHA256SUMS")]
+  const sign = ["-q", "-Y", "sign", "-f", key, "-n", "bridge-service", join(folder, "SHA256SUMS")]
   execFileSync("ssh-keygen", sign, { stdio: ["inherit", "ignore", "inherit"] })
 }
 

@@ -136,7 +136,10 @@ describe("README.md", () => {
 
   it("shows the console in both colour schemes, in pictures that load fast", () => {
     const pictures = [...text.matchAll(/ (?:src|srcset)="([^"]+)"/g)].map(([, path]) => path!)
-    assert.deepStrictEqual(pictures, ["dark", "light"].map((scheme) => `docs/images/console-${scheme}.webp`))
+    assert.deepStrictEqual(
+      pictures,
+      ["dark", "light"].map((scheme) => `docs/images/console-${scheme}.webp`)
+    )
     const sizes = pictures.map((path) => statSync(join(packageRoot, path)).size)
     assert.isAbove(Math.min(...sizes), 10_000)
     assert.isBelow(sizes[0]! + sizes[1]!, 200_000)
