@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { TestClock } from "effect/testing"
+import { execFileSync } from "node:child_process"
 import { budget, MemoryBudget } from "../../src/platform/edge/MemoryBudget.ts"
+import { oldGeneration } from "../../src/platform/settings/Heap.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })
 
@@ -169,4 +171,16 @@ describe("what the answers to a batch may take", () => {
       assert.deepStrictEqual(yield* outcome(Effect.fail("broken")), Exit.fail("broken"))
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
+})
+
+describe("the old generation", () => {
+  it.each([[[]], [["--max-semi-space-size=16"]]])("is what V8 was given, with %j", (options) => {
+    const limit = execFileSync(process.execPath, [
+      "--max-old-space-size=256",
+      ...options,
+      "--print",
+      "v8.getHeapStatistics().heap_size_limit"
+    ])
+    assert.strictEqual(oldGeneration(Number(limit), options.join(" ")) / 1024 / 1024, 256)
+  })
 })
