@@ -208,12 +208,14 @@ const register = HttpApiEndpoint.post("register", "/devices", {
   success: [registration(201), registration(200)],
   error: refusals(...operationCodes.register)
 }).annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
+  .annotate(OpenApi.Description, "An app calls it at every start, and whenever its push token has changed: 201 for a new device, 200 for a renewed one. The answer never carries the push token.")
 
 const get = HttpApiEndpoint.get("get", "/devices/:id", {
   params: { id: Id },
   success: HttpApiSchema.WithHeaders(Device, ETag),
   error: refusals(...operationCodes.get)
 }).annotate(OpenApi.Summary, "Says what is known of a device of this person.")
+  .annotate(OpenApi.Description, "Answers even after the device has ended. The ETag is the version of the preferences.")
 
 const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
   params: { id: Id },
@@ -222,18 +224,21 @@ const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/prefe
   success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
   error: refusals(...operationCodes.setPreferences)
 }).annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
+  .annotate(OpenApi.Description, "The body is all of the preferences. With If-Match a concurrent change is refused as preferences_version_conflict; without it the last write wins.")
 
 const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   params: { id: Id },
   success: DeviceRevoked,
   error: refusals(...operationCodes.revoke)
 }).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
+  .annotate(OpenApi.Description, "Notifications that wait for the device are suppressed in the same transaction, and a repeated request gets the same answer. End the sign-in itself only afterwards, at /revoke.")
 
 const test = HttpApiEndpoint.post("test", "/devices/:id/test", {
   params: { id: Id },
   success: DeviceTested,
   error: refusals(...operationCodes.test)
 }).annotate(OpenApi.Summary, "Rings this device, and says what happened at its provider.")
+  .annotate(OpenApi.Description, "Waits up to eight seconds for the provider. accepted means that the provider took it; whether the device showed it is unknown.")
 
 export class MobileApi extends HttpApiGroup.make("mobile")
   .add(register, get, setPreferences, revoke, test)
@@ -249,6 +254,7 @@ const webPushKey = HttpApiEndpoint.get("webPushKey", "/web-push-key", {
   success: Schema.Struct({ public_key: PublicKey }),
   error: refusals(...webPushKeyCodes)
 }).annotate(OpenApi.Summary, "The key with which a browser subscribes (applicationServerKey).")
+  .annotate(OpenApi.Description, "Needs no bearer. After the operator has rotated the key it is another one; earlier subscriptions keep working.")
 
 export class WebPushApi extends HttpApiGroup.make("web_push")
   .add(webPushKey)
