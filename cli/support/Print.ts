@@ -3,6 +3,7 @@ import { Context } from "effect"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { flagsOf } from "./remote/flags.ts"
+import { localCommands } from "./remote/RemoteUse.ts"
 import { targetFlagNames } from "./remote/targetFlagNames.ts"
 import type { Line } from "./table.ts"
 import { screen } from "./terminal.ts"
@@ -23,8 +24,13 @@ export const printed = (lines: ReadonlyArray<Line>, on = screen()) =>
 
 export const json = (result: object) => visible(JSON.stringify(Array.isArray(result) ? { items: result } : result))
 
-export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
-  `Next: ${calledAs(program)} ${command}${program === "service-admin" ? sameService : ""}${why && `   # ${why}`}`
+export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") => {
+  const reason = why && `   # ${why}`
+  if (program !== "service-admin") return `Next: ${calledAs(program)} ${command}${reason}`
+  if (isElsewhere && localCommands.has(command.split(" ")[0]!))
+    return `Next, on the server: ${program} ${command}${reason}`
+  return `Next: ${calledAs(program)} ${command}${sameService}${reason}`
+}
 
 /** The command as it was typed, but for one flag; `next` adds the service. */
 export const typedWithout = (name: string, flag: string) =>
@@ -40,3 +46,5 @@ const sameService = Object.entries(flagsOf(process.argv.slice(2)))
   .filter(([name]) => targetFlagNames.includes(name))
   .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
   .join("")
+
+const isElsewhere = sameService !== "" || (process.env["SERVICE_PROFILE"] ?? "") !== ""
