@@ -3,7 +3,6 @@ import { Context } from "effect"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { flagsOf } from "./remote/flags.ts"
-import { localCommands } from "./remote/RemoteUse.ts"
 import { targetFlagNames } from "./remote/targetFlagNames.ts"
 import type { Line } from "./table.ts"
 import { screen } from "./terminal.ts"
@@ -24,13 +23,11 @@ export const printed = (lines: ReadonlyArray<Line>, on = screen()) =>
 
 export const json = (result: object) => visible(JSON.stringify(Array.isArray(result) ? { items: result } : result))
 
-export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") => {
-  const reason = why && `   # ${why}`
-  if (program !== "service-admin") return `Next: ${calledAs(program)} ${command}${reason}`
-  if (isElsewhere && localCommands.has(command.split(" ")[0]!))
-    return `Next, on the server: ${program} ${command}${reason}`
-  return `Next: ${calledAs(program)} ${command}${sameService}${reason}`
-}
+export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
+  `Next: ${calledAs(program)} ${command}${program === "service-admin" ? sameService : ""}${why && `   # ${why}`}`
+
+/** For a caller elsewhere: a command that runs only where the database is. */
+export const nextOnServer = (command: string) => `Next, on the server: service-admin ${command}`
 
 /** The command as it was typed, but for one flag; `next` adds the service. */
 export const typedWithout = (name: string, flag: string) =>
@@ -46,5 +43,3 @@ const sameService = Object.entries(flagsOf(process.argv.slice(2)))
   .filter(([name]) => targetFlagNames.includes(name))
   .map(([name, value]) => ` --${name} ${shellWord(String(value))}`)
   .join("")
-
-const isElsewhere = sameService !== "" || (process.env["SERVICE_PROFILE"] ?? "") !== ""

@@ -12,7 +12,7 @@ import { HeldServices } from "./HeldServices.ts"
 import { Json, type RemoteFailure, stdoutClosed } from "./frame.ts"
 import { using } from "./using.ts"
 import * as Flags from "./Flags.ts"
-import { next, printed, table, Write } from "./Print.ts"
+import { next, nextOnServer, printed, table, Write } from "./Print.ts"
 import { remoteTarget, sender } from "./remote/remotely.ts"
 import { localCommands, RemoteUse } from "./remote/RemoteUse.ts"
 import type { Target } from "./remote/Target.ts"
@@ -143,9 +143,12 @@ export const list = <
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
     const after = yield* reading((source) => pages(source, { after: from, limit }, (page) => void items.push(...page)))
-    const again = after === undefined ? withoutOnly(parts.next(items, quoted(given))) : `${name}${typed({ ...given, after })}`
+    const again =
+      after === undefined ? withoutOnly(parts.next(items, quoted(given))) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
-    yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
+    const isElsewhere = target !== undefined && localCommands.has(again.split(" ")[0]!)
+    const last = isElsewhere ? nextOnServer(again) : next(again, after === undefined ? "" : "the list goes on")
+    yield* Console.log(printed([...lines, last]))
   })
 
   return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Typed)).pipe(

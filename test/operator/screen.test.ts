@@ -31,7 +31,9 @@ describe("a table on a terminal", () => {
   })
   it("never cuts an audit action, which --action takes", () => {
     const action = "bridge.rotation_prepared_elsewhere"
-    const events = [{ at: at(-1), action, outcome: "refused", code: "c".repeat(30), actor: "a".repeat(60), subject: {} }]
+    const events = [
+      { at: at(-1), action, outcome: "refused", code: "c".repeat(30), actor: "a".repeat(60), subject: {} }
+    ]
     const columns = ["at", "action", "outcome", "code", "actor", "subject"] as const
     assert.include(printed(table(events, columns, ""), terminal(80)), action)
   })

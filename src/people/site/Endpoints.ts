@@ -56,7 +56,16 @@ export const endpointsOf = ({ components, paths }: OpenApiDocument): ReadonlyArr
   )
 
 const endpoint = (method: string, path: string, operation: Operation, definitions: Definitions): Endpoint => {
-  const { description, operationId, parameters = [], requestBody, responses, security = [], summary, tags = [] } = operation
+  const {
+    description,
+    operationId,
+    parameters = [],
+    requestBody,
+    responses,
+    security = [],
+    summary,
+    tags = []
+  } = operation
   const successes = Object.keys(responses).filter((status) => status < "400")
   const fields = (body: Body | undefined) => fieldsOf(schemaOf(body), definitions)
   return {

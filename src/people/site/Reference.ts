@@ -85,9 +85,8 @@ const endpoint = ({
   html`<article>
     ${heading(3, `endpoint-${id}`, html`${method} <code>${path}</code>`)}
     ${summary !== undefined && html`<p>${summary}</p>`} ${description !== undefined && html`<p>${description}</p>`}
-    ${bearer !== undefined && html`<p>Bearer: ${bearer}</p>`}
-    ${fields("Headers", headers)} ${fields("Request body", body)}
-    ${fields(`Response ${successes.join(" or ")}`, response)}
+    ${bearer !== undefined && html`<p>Bearer: ${bearer}</p>`} ${fields("Headers", headers)}
+    ${fields("Request body", body)} ${fields(`Response ${successes.join(" or ")}`, response)}
     <p class="label">Errors</p>
     <p class="codes">
       ${codes.map(({ code, status }) => html`<a href="/docs/codes#code-${code}">${status} <code>${code}</code></a> `)}

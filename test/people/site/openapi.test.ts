@@ -38,6 +38,26 @@ describe("the OpenAPI document", () => {
       for (const name of Object.keys(part)) assert.match(name, /^[a-zA-Z0-9._-]+$/)
   })
 
+  it("says of each operation in a line what it does, and below what its caller has to know", () => {
+    for (const { description, operationId, summary } of operations) {
+      assert.match(summary, /^[A-Z].*\.$/, operationId)
+      assert.match(description, /^[A-Z].*\.$/, operationId)
+    }
+  })
+
+  it("describes each pattern in words", () => {
+    const undescribed = (value: unknown, path: string): ReadonlyArray<string> => {
+      if (typeof value !== "object" || value === null) return []
+      const { description, format, pattern } = value as Readonly<Record<string, unknown>>
+      const isRaw = typeof pattern === "string" && description === undefined && format === undefined
+      return [
+        ...(isRaw ? [path] : []),
+        ...Object.entries(value).flatMap(([name, part]) => undescribed(part, `${path}/${name}`))
+      ]
+    }
+    assert.deepStrictEqual(undescribed({ ...document.components, ...document.paths }, ""), [])
+  })
+
   it("leaves the declared contract as it is", () => {
     const declared: any = OpenApi.fromApi(Api)
     const { operator_token: added, ...securitySchemes } = document.components.securitySchemes
@@ -80,8 +100,10 @@ layer(Service.layer)("the OpenAPI document of a service", (it) => {
       const { body } = yield* send(`${url}/openapi.json`, { method: "GET" })
       const served = Object.keys(body.paths)
       for (const [path, methods] of Object.entries({ ...oauthPaths(options), ...operatorPaths })) {
-        const { status } = yield* send(url + path, { method: Object.keys(methods!)[0]!.toUpperCase() })
+        const method = Object.keys(methods!)[0]!
+        const { status } = yield* send(url + path, { method: method.toUpperCase() })
         assert.strictEqual(served.includes(path), status !== 404, path)
+        if (status !== 404) assert.property(body.paths[path][method].responses, String(status), path)
       }
     })
   )

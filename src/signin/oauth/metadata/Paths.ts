@@ -106,7 +106,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.protectedResource",
       summary: "Names the authorization server of the MCP endpoint (RFC 9728).",
-      description: "A client finds its address in the 401 of /mcp. The scopes are those of a contributor, so that one sign-in can write if the person allows it.",
+      description:
+        "A client finds its address in the 401 of /mcp. The scopes are those of a contributor, so that one sign-in can write if the person allows it.",
       security: [],
       responses: { 200: json("The metadata", { type: "object" }, protectedResource(options)) }
     }
@@ -116,7 +117,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.authorizationServer",
       summary: "Describes the authorization server (RFC 8414).",
-      description: "The endpoints and what they support. Addresses are the configured ones, never taken from the request.",
+      description:
+        "The endpoints and what they support. Addresses are the configured ones, never taken from the request.",
       security: [],
       responses: { 200: json("The metadata", { type: "object" }, authorizationServer(options)) }
     }
@@ -126,7 +128,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.authorize",
       summary: "Starts a sign-in in the person's browser; code and errors come with the redirect.",
-      description: "Needs PKCE with S256. The person enters a project token or uses a passkey, decides whether the client may write, and allows or denies.",
+      description:
+        "Needs PKCE with S256. The person enters a project token or uses a passkey, decides whether the client may write, and allows or denies.",
       security: [],
       parameters: authorizing.map(({ name, required = false, says }) => ({
         name,
@@ -147,7 +150,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.token",
       summary: "Exchanges a code, a refresh token or the assertion of a Bridge for tokens.",
-      description: "A code works once, and a refresh token is replaced at each use. If the answer to a refresh was lost, repeat the request at once: within the grace period the same successor comes back.",
+      description:
+        "A code works once, and a refresh token is replaced at each use. If the answer to a refresh was lost, repeat the request at once: within the grace period the same successor comes back.",
       security: [],
       requestBody: form(exchanging, {
         grant_type: "refresh_token",
@@ -183,7 +187,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
         tags,
         operationId: "oauth.register",
         summary: "Registers a public client (RFC 7591).",
-        description: "The client gets an id and no secret. It is deleted after 30 days if nobody has ever allowed it anything.",
+        description:
+          "The client gets an id and no secret. It is deleted after 30 days if nobody has ever allowed it anything.",
         security: [],
         requestBody: {
           required: true,
