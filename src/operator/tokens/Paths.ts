@@ -59,7 +59,8 @@ export const operatorPaths = {
           name: "name",
           in: "path",
           required: true,
-          schema: { type: "string", description: "Of a command, as service-admin --help lists them" },
+          description: "Of a command, as service-admin --help lists them",
+          schema: { type: "string" },
           example: "list-bridges"
         }
       ],

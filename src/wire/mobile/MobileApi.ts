@@ -235,7 +235,7 @@ const get = HttpApiEndpoint.get("get", "/devices/:id", {
 
 const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
   params: { id: Id },
-  headers: { "if-match": Schema.optionalKey(Schema.String) },
+  headers: { "if-match": Schema.optionalKey(Schema.String.annotate({ description: "the ETag that was read" })) },
   payload: Preferences,
   success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
   error: refusals(...operationCodes.setPreferences)

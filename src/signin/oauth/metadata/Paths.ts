@@ -135,7 +135,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
         name,
         in: "query",
         required,
-        schema: text(says)
+        description: says,
+        schema: { type: "string" }
       })),
       responses: {
         303: { description: "To the consent page, or to the redirect URI with `code` or `error`, `iss` and `state`" },
