@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { TestClock } from "effect/testing"
+import { execFileSync } from "node:child_process"
 import { budget, largestBody, MemoryBudget, share } from "../../src/platform/edge/MemoryBudget.ts"
+import { oldGeneration } from "../../src/platform/settings/Heap.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })
 
@@ -194,4 +196,16 @@ describe("a body", () => {
       }
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
+})
+
+describe("the old generation", () => {
+  it.each([[[]], [["--max-semi-space-size=16"]]])("is what V8 was given, with %j", (options) => {
+    const limit = execFileSync(process.execPath, [
+      "--max-old-space-size=256",
+      ...options,
+      "--print",
+      "v8.getHeapStatistics().heap_size_limit"
+    ])
+    assert.strictEqual(oldGeneration(Number(limit), options.join(" ")) / 1024 / 1024, 256)
+  })
 })
