@@ -1,6 +1,7 @@
 /** Every file that must survive a power cut: it is synced before it gets its name, and its folder afterwards. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
+import { TestClock } from "effect/testing"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, join } from "node:path"
@@ -8,6 +9,7 @@ import { beforeEach, vi } from "vitest"
 import { withSecretFiles } from "../../cli/support/SecretFiles.ts"
 import { writeWhole } from "../../cli/support/WholeFiles.ts"
 import { Journal } from "../../src/client/Journal.ts"
+import { write } from "../../src/platform/backups/BackupFolder.ts"
 import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
 import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
 
@@ -112,6 +114,17 @@ describe("after a power cut", () => {
       const path = join(yield* folder, "backup")
       yield* writeWhole(path, (file) => Effect.sync(() => fs.writeSync(file, "whole")))
       assert.deepStrictEqual(disk, ["sync backup.partial", "rename backup.partial to backup", "sync the folder"])
+    })
+  )
+
+  it.effect("the service has the whole file of a backup of its own", () =>
+    Effect.gen(function* () {
+      yield* TestClock.withLive(write(yield* folder, "own.backup", (append) => append("whole")))
+      assert.deepStrictEqual(disk, [
+        "sync own.backup.partial",
+        "rename own.backup.partial to own.backup",
+        "sync the folder"
+      ])
     })
   )
 
