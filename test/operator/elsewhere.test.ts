@@ -515,10 +515,12 @@ describe("the flags of a command as JSON", () => {
 
 describe("the address of a service", () => {
   const isAddress = Schema.is(ServiceUrl)
-  it.each(["https://bridges.example.com", "https://bridges.example.com:8443/", "http://127.0.0.1:8787", "http://[::1]"])(
-    "may be %s",
-    (url) => assert.isTrue(isAddress(url))
-  )
+  it.each([
+    "https://bridges.example.com",
+    "https://bridges.example.com:8443/",
+    "http://127.0.0.1:8787",
+    "http://[::1]"
+  ])("may be %s", (url) => assert.isTrue(isAddress(url)))
   it.each([
     "http://bridges.example.com",
     "https://me@bridges.example.com",
