@@ -266,6 +266,15 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased task", (it) => {
         pitfalls: []
       }
       assert.isUndefined((yield* agent.update(task, { receipt })).code)
+      const sql = yield* SqlClient.SqlClient
+      const notice = sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
+          expires_at, created_at)
+        values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${agent.project_id}::uuid, 'task.blocked',
+                ${task.id}::uuid, 2, 'task', 'pending', now(), now(), now())`
+      // Without a phone, whose foreign key is not checked.
+      yield* sql.withTransaction(Effect.andThen(sql`set local session_replication_role = replica`, notice))
       yield* erasures.purge("task", agent.project_id, task.id)
       assert.deepStrictEqual(yield* placesOf(secret), [])
       assert.deepStrictEqual(yield* placesOf(task.id), ["audit_event", "erasure"])
