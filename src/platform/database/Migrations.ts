@@ -70,7 +70,9 @@ export const review = Effect.fn("Migrations.review")(function* (files: ReadonlyA
   const last = files.at(-1)?.id ?? 0
   return {
     pending: files.filter(({ id }) => !known.has(id)).map(({ name }) => name),
-    changed: files.filter(({ checksum, id }) => (known.get(id)?.checksum ?? checksum) !== checksum).map(({ name }) => name),
+    changed: files
+      .filter(({ checksum, id }) => (known.get(id)?.checksum ?? checksum) !== checksum)
+      .map(({ name }) => name),
     newer: [...known.values()].filter(({ migration_id }) => migration_id > last).map(({ name }) => name),
     works: found?.requires !== true || (yield* required(sql)) <= last
   }

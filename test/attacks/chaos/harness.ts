@@ -133,11 +133,7 @@ export const until = (what: string, condition: () => boolean) =>
   awaiting(what, Effect.repeat(Effect.sleep("10 millis"), { until: condition }))
 
 /** One process of the service, of the release in that folder; replicas share the folder of the data. */
-export const server = Effect.fnUntraced(function* (
-  folder: string,
-  settings: NodeJS.ProcessEnv = {},
-  release?: string
-) {
+export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}, release?: string) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
   const output: Array<string> = []

@@ -279,7 +279,9 @@ const arrived = Effect.fnUntraced(function* (
   const expect = expecting(violations, "the notifications of the killed replica")
   expect("without an answer of APNs", of(lost).length, 1)
   expect("taken by APNs", of(unanswered).length, 2)
-  const forms = of(unanswered).map(({ collapse_id, delivery_id, payload }) => `${delivery_id} ${collapse_id} ${payload}`)
+  const forms = of(unanswered).map(
+    ({ collapse_id, delivery_id, payload }) => `${delivery_id} ${collapse_id} ${payload}`
+  )
   expect("the second time", forms[1], forms[0])
   return { once: of(lost).length, twice: of(unanswered).length / 2 }
 })
