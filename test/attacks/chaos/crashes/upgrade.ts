@@ -27,6 +27,7 @@ import {
   beside,
   bridge,
   chaos,
+  ChaosError,
   environment,
   freePort,
   ledger,
@@ -59,11 +60,11 @@ const credentials = 50
 
 /** Seconds from the start to the end of each step. */
 const steps: Record<string, number> = {}
+const violations: Array<string> = []
 const reached = (step: string) => Effect.sync(() => void (steps[step] = Math.round(performance.now() / 100) / 10))
 
 const upgrade = Effect.gen(function* () {
   const folder = yield* scratch
-  const violations: Array<string> = []
   const expect = expecting(violations, "the upgrade")
   const release = yield* checkOut(values.from, join(folder, "release"))
   yield* reached("checked out")
@@ -132,7 +133,7 @@ const upgrade = Effect.gen(function* () {
     expect("the exit code of the first replica", (yield* first.stop).code, 0)
     const third = yield* replace(0)
     yield* reached("beside each other")
-    yield* meet(second, third, left, violations)
+    yield* meet(second, third, left)
     yield* reached("gone back and forth")
     yield* second.stop
     yield* second.start
@@ -165,7 +166,7 @@ const upgrade = Effect.gen(function* () {
   yield* reached("used by both programs of a Bridge")
 
   const lines = [...first.output, ...second.output].filter((line) => /"level":"(ERROR|FATAL)"/.test(line))
-  const notifications = yield* arrived(rung, apnsBefore, apnsNow, violations)
+  const notifications = yield* arrived(rung, apnsBefore, apnsNow)
   const { ok } = yield* admin(folder, "verify-audit-log")
   expect("the audit log", ok, true)
   yield* reached("notified")
@@ -183,6 +184,7 @@ const upgrade = Effect.gen(function* () {
       requests: load.exchanges.length,
       outcomes: load.outcomes(),
       slowest_ms: Math.round(Math.max(...load.exchanges.map(({ millis }) => millis))),
+      longest_gap_ms: Math.round(Math.max(...gaps(load.acknowledgedAt))),
       ...load.counts(),
       notifications,
       imported: rows(counts),
@@ -191,6 +193,8 @@ const upgrade = Effect.gen(function* () {
     violations
   }
 })
+
+const gaps = (times: ReadonlyArray<number>) => times.slice(1).map((time, index) => time - times[index]!)
 
 /** A Bridge's folder, made by the program of the earlier release. */
 const enrolled = Effect.fnUntraced(function* (
@@ -207,13 +211,13 @@ const enrolled = Effect.fnUntraced(function* (
 })
 
 /** What begins at one release is gone on with at the other. */
-const meet = Effect.fnUntraced(function* (earlier: At, now: At, project: Project, violations: Array<string>) {
+const meet = Effect.fnUntraced(function* (earlier: At, now: At, project: Project) {
   const all = { ...unfinished, "a used refresh token": usedRefresh }
   const forth = yield* leaveAll(all, earlier, project, violations)
   yield* forth(now, "begun at the earlier release")
   const back = yield* leaveAll(backTo(values.from), now, project, violations)
   yield* back(earlier, "begun at this release")
-  if (values.from === before) yield* limits(earlier, now, project, violations)
+  if (values.from === before) yield* limits(earlier, now, project)
 })
 
 const backTo = (release: string) =>
@@ -222,7 +226,7 @@ const backTo = (release: string) =>
     : unfinished
 
 /** What docs/run.md, Upgrade, says of the way back to the first edition: each gets a clear answer. */
-const limits = Effect.fnUntraced(function* (first: At, now: At, project: Project, violations: Array<string>) {
+const limits = Effect.fnUntraced(function* (first: At, now: At, project: Project) {
   const expect = expecting(violations, "back at the first edition")
   const { client_id } = project
   const browser = new Browser(now.url)
@@ -250,7 +254,7 @@ const ring = Effect.fnUntraced(function* (at: At, project: Project, apns: ApnsSi
   apns.answersAfter = 60_000
   const agent = yield* connect(at, project)
   // Another replica may be faster.
-  for (;;) {
+  for (let tries = 0; tries < 5; tries++) {
     const sent = apns.requests
     const { output } = yield* write(agent, "task_create", { title: "Choose a colour" })
     const { id, version } = output.task
@@ -260,14 +264,14 @@ const ring = Effect.fnUntraced(function* (at: At, project: Project, apns: ApnsSi
     const isSent = yield* Effect.timeoutOption(both, "3 seconds")
     if (isSent._tag === "Some") return { id: id as string, lost, unanswered }
   }
+  return yield* new ChaosError({ message: "The earlier release sends no notification of a blocked task." })
 })
 
 /** The first notification arrives once, the second twice and the same. */
 const arrived = Effect.fnUntraced(function* (
   { id, lost, unanswered }: Effect.Success<ReturnType<typeof ring>>,
   earlier: ApnsSimulator,
-  now: ApnsSimulator,
-  violations: Array<string>
+  now: ApnsSimulator
 ) {
   const about = ({ received }: ApnsSimulator, phone: string) =>
     received.filter(({ payload, token }) => token === phone && JSON.parse(payload).r === id)
@@ -286,7 +290,8 @@ const arrived = Effect.fnUntraced(function* (
   return { once: of(lost).length, twice: of(unanswered).length / 2 }
 })
 
-if (await Effect.runPromise(hasCommit(values.from))) chaos("upgrade", () => ({ steps }), upgrade, "4 minutes")
+if (await Effect.runPromise(hasCommit(values.from)))
+  chaos("upgrade", () => ({ steps, seen: violations }), upgrade, "4 minutes")
 else {
   const skipped = `This clone has no commit ${values.from}: git fetch --unshallow`
   process.stdout.write(`${JSON.stringify({ chaos: "upgrade", skipped, violations: [] })}\n`)
