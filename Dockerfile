@@ -44,4 +44,4 @@ EXPOSE 8787
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
     CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.SERVICE_PORT || 8787}/healthz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "--disable-sigusr1", "/service/dist/main.mjs"]
+CMD ["node", "--disable-sigusr1", "--max-semi-space-size=16", "/service/dist/main.mjs"]

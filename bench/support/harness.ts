@@ -70,6 +70,12 @@ export interface Target {
   readonly pid: number
 }
 
+/** What `npm start` gives to Node in that work tree. */
+const startCommand = (tree: string): ReadonlyArray<string> =>
+  JSON.parse(readFileSync(join(tree, "package.json"), "utf8"))
+    .scripts.start.replace("exec node ", "")
+    .split(" ")
+
 /** `more`: settings that differ from the defaults. `from`: the work tree whose service is started. */
 export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>, from = checkout) {
   const environment = { SERVICE_DATA_DIR: yield* dataFolder(), SERVICE_RATE_LIMITS: "off", ...more }
@@ -77,7 +83,11 @@ export const startWith = Effect.fnUntraced(function* (more: Readonly<Record<stri
   const replica = Effect.fnUntraced(function* (own: Readonly<Record<string, string>> = {}) {
     const port = String(yield* freePort)
     const url = `http://127.0.0.1:${port}`
-    const child = yield* started([...profiling, "src/main.ts"], { ...environment, SERVICE_PORT: port, ...own }, from)
+    const child = yield* started(
+      [...profiling, ...startCommand(from)],
+      { ...environment, SERVICE_PORT: port, ...own },
+      from
+    )
     yield* answers(`${url}/readyz`)
     return { url, pid: child.pid! } satisfies Target
   })

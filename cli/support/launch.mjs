@@ -29,7 +29,9 @@ export const launch = async (called) => {
   const isCurrent = major > 22 || (major === 22 && minor >= 19)
   if (!isCurrent && existsSync(installed)) {
     const { spawn } = await import("node:child_process")
-    const child = spawn(installed, ["--disable-sigusr1", ...process.argv.slice(1)], { stdio: "inherit" })
+    const child = spawn(installed, ["--disable-sigusr1", "--max-semi-space-size=16", ...process.argv.slice(1)], {
+      stdio: "inherit"
+    })
     for (const signal of ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]) process.on(signal, () => child.kill(signal))
     child.on("exit", (code) => process.exit(code ?? 1))
     return

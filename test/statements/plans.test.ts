@@ -189,7 +189,7 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
     Effect.gen(function* () {
       const { entries, scanned } = yield* readBy(run)
       assert.isAtMost(scanned, 10, name)
-      assert.isAtMost(entries, 50, name)
+      assert.isAtMost(entries, 60, name)
     })
   )
 

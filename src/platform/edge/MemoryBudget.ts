@@ -10,8 +10,8 @@
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import { Context, Effect, Exit, Layer } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { getHeapStatistics } from "node:v8"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
+import { oldGeneration } from "../settings/Heap.ts"
 
 const kib = 1024
 const mib = 1024 * kib
@@ -21,13 +21,11 @@ const small = 16 * kib
 /** Bytes of the answer to one message of a batch: a context, or a task with its receipts. */
 const answerBytes = 64 * kib
 
-/** V8 counts the young generation as part of the heap's limit; what lives longer has the rest. */
-const youngGeneration = 192 * mib
 /**
  * Bytes of bodies at once, and as many of answers. A body takes up to six times its size (its bytes, its text with two
  * bytes a character, its values), an answer up to eight times: a 32nd of the heap becomes less than half of it.
  */
-const whole = Math.min(64 * mib, Math.max(largestBody, (getHeapStatistics().heap_size_limit - youngGeneration) / 32))
+const whole = Math.min(64 * mib, Math.max(largestBody, oldGeneration() / 32))
 /** Bytes of the bodies of one owner, and as many of its answers. More would be parsed one after the other while everybody else waits. */
 export const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
 /** Bytes of answers at once. Nobody who does not read fills it alone. */

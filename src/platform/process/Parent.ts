@@ -14,8 +14,8 @@
  */
 import { Deferred, Duration, Effect, FiberSet, Queue } from "effect"
 import cluster, { type Worker } from "node:cluster"
-import { getHeapStatistics } from "node:v8"
 import { embeddedPostgres } from "../database/embedded/EmbeddedPostgres.ts"
+import { oldGeneration } from "../settings/Heap.ts"
 import { Settings } from "../settings/Settings.ts"
 import type { Message, Question } from "../workers/Messages.ts"
 import { lasting, type Snapshot, totalsOf } from "../workers/Totals.ts"
@@ -58,7 +58,7 @@ export const parent = Effect.fnUntraced(function* (program: string) {
   const settings = yield* Settings
   const { database, processes } = settings
   const embedded = database.url === undefined ? (yield* embeddedPostgres(database.dataDir)).directory : undefined
-  const heap = Math.max(leastHeap, Math.floor(getHeapStatistics().heap_size_limit / 1_048_576 / processes))
+  const heap = Math.max(leastHeap, Math.floor(oldGeneration() / 1_048_576 / processes))
   const run = yield* FiberSet.makeRuntime<never>()
 
   /** In the order of their start. While a worker is replaced, two have its number. */

@@ -50,6 +50,8 @@ const setPassword = Effect.fnUntraced(function* (files: PostgresFiles) {
     env: environmentOf(files.directory),
     cwd: "/"
   })
+  // A program that ends before it has read this is refused by its exit code; an error nobody hears would end the process.
+  running.child.stdin?.on("error", () => {})
   running.child.stdin?.end(`alter role postgres password '${Redacted.value(files.password)}'\n`)
   yield* Effect.tryPromise({
     try: () => running,

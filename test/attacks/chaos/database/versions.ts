@@ -30,6 +30,9 @@ const option = (name: string) => {
 const only = option("only") ?? []
 const versions = Object.entries(releases).filter(([version]) => option("version")?.includes(version) ?? true)
 
+/** Prints the count of the tests as the last line. */
+const summary = "./test/support/run/Summary.ts"
+
 const results: Array<object> = []
 
 /** The folder with initdb and postgres. */
@@ -47,16 +50,19 @@ const programs = Effect.fnUntraced(function* (folder: string, version: string, r
   return join(into, "node_modules", name, "native/bin")
 })
 
-/** A run ends with the count of its tests (test/support/run/Summary.ts). */
 const suite = (TEST_POSTGRES: string) =>
   Effect.promise(async (signal) => {
-    const runner = spawn(process.execPath, ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", ...only], {
-      cwd: packageRoot,
-      env: { ...process.env, TEST_POSTGRES },
-      stdio: ["ignore", "pipe", "inherit"],
-      signal,
-      killSignal: "SIGINT"
-    })
+    const runner = spawn(
+      process.execPath,
+      ["node_modules/vitest/vitest.mjs", "run", "--reporter=dot", `--reporter=${summary}`, ...only],
+      {
+        cwd: packageRoot,
+        env: { ...process.env, TEST_POSTGRES },
+        stdio: ["ignore", "pipe", "inherit"],
+        signal,
+        killSignal: "SIGINT"
+      }
+    )
     let count = ""
     createInterface(runner.stdout).on("line", (line) => {
       process.stderr.write(`${line}\n`)
