@@ -11,8 +11,10 @@ import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.t
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
 
-/** Requests of one network in which nobody has entered a project token yet. */
-const maxOpen = 50
+/** Requests in which nobody has entered a project token: of one network, of one site, and of all together. */
+const maxOfNetwork = 50
+const maxOfSite = 8 * maxOfNetwork
+const maxOfAll = 20_000
 
 const Scopes = Schema.Array(Scope)
 const At = Schema.Date
@@ -65,6 +67,8 @@ interface NewRequest {
   readonly client_id: string
   /** What limits count as one client address. */
   readonly network: string
+  /** The IPv6 site of the network, or the network. */
+  readonly site: string
   readonly redirect_uri: string
   readonly state: string | undefined
   readonly scopes: ReadonlyArray<Scope>
@@ -81,33 +85,46 @@ interface NewGrant extends Audience {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Also deletes the oldest requests of this network in which no project token was entered, so that `maxOpen` remain. */
-  const insert = (request: NewRequest, now: Date) => sql`
+  type Fragment = ReturnType<typeof sql.literal>
+
+  /** Requests without a project token beyond the first `most`: the oldest ones of those owners that have the most. */
+  const beyond = (most: number, owner: Fragment, whose: Fragment) => sql`
+    select request_id
+      from (select request_id, created_at, row_number() over (partition by ${owner} order by created_at desc) as place
+              from oauth_request
+             where project_token_id is null
+               and ${whose}) as ranked
+     order by place, created_at desc
+    offset ${most}`
+
+  /** Passes over requests in which somebody is entering a token, or that another statement is deleting. */
+  const dropped = (crowded: Fragment) => sql`
     with crowded as materialized (
       select request_id
         from oauth_request
-       where request_id in (
-         select request_id
-           from oauth_request
-          where network = ${request.network}
-            and project_token_id is null
-            and decided_at is null
-          order by created_at desc
-         offset ${maxOpen - 1})
+       where request_id in (${crowded})
          and project_token_id is null
-         and decided_at is null
          for update skip locked
-    ), dropped as (
-      delete from oauth_request r
-       using crowded
-       where r.request_id = crowded.request_id
     )
+    delete from oauth_request r
+     using crowded
+     where r.request_id = crowded.request_id`
+
+  /** Also makes room for it among the requests of its network and site. */
+  const insert = (request: NewRequest, now: Date) => sql`
+    with dropped as (${dropped(sql`
+      (${beyond(maxOfNetwork - 1, sql`network`, sql`network = ${request.network}`)})
+       union
+      (${beyond(maxOfSite - 1, sql`network`, sql`site = ${request.site}`)})`)})
     insert into oauth_request (
-      request_id, browser_hash, client_id, network, redirect_uri, state, scopes, code_challenge, dpop_jkt, created_at,
-      expires_at)
+      request_id, browser_hash, client_id, network, site, redirect_uri, state, scopes, code_challenge, dpop_jkt,
+      created_at, expires_at)
     values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id}, ${request.network},
-            ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[], ${request.code_challenge},
-            ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
+            ${request.site}, ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[],
+            ${request.code_challenge}, ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
+
+  /** Leaves as many as the table may hold. It reads all of them. */
+  const makeRoom = dropped(beyond(maxOfAll, sql`site`, sql`true`))
 
   const found = (request_id: string, now: Date) => sql`
     select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
@@ -253,6 +270,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     insert,
+    makeRoom,
     find,
     lock,
     findToken,
