@@ -5,16 +5,12 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { crowd } from "../../../platform/sql/Crowded.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { isOpen, isUsable, sessionJoined } from "../../../platform/sql/OpenSession.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
-
-/** Requests in which nobody has entered a project token: of one network, of one site, and of all together. */
-const maxOfNetwork = 50
-const maxOfSite = 8 * maxOfNetwork
-const maxOfAll = 20_000
 
 const Scopes = Schema.Array(Scope)
 const At = Schema.Date
@@ -85,46 +81,21 @@ interface NewGrant extends Audience {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  type Fragment = ReturnType<typeof sql.literal>
+  const open = crowd(sql, {
+    table: sql`oauth_request`,
+    key: sql`request_id`,
+    network: sql`network`,
+    counted: sql`project_token_id is null`
+  })
 
-  /** Requests without a project token beyond the first `most`: the oldest ones of those owners that have the most. */
-  const beyond = (most: number, owner: Fragment, whose: Fragment) => sql`
-    select request_id
-      from (select request_id, created_at, row_number() over (partition by ${owner} order by created_at desc) as place
-              from oauth_request
-             where project_token_id is null
-               and ${whose}) as ranked
-     order by place, created_at desc
-    offset ${most}`
-
-  /** Passes over requests in which somebody is entering a token, or that another statement is deleting. */
-  const dropped = (crowded: Fragment) => sql`
-    with crowded as materialized (
-      select request_id
-        from oauth_request
-       where request_id in (${crowded})
-         and project_token_id is null
-         for update skip locked
-    )
-    delete from oauth_request r
-     using crowded
-     where r.request_id = crowded.request_id`
-
-  /** Also makes room for it among the requests of its network and site. */
   const insert = (request: NewRequest, now: Date) => sql`
-    with dropped as (${dropped(sql`
-      (${beyond(maxOfNetwork - 1, sql`network`, sql`network = ${request.network}`)})
-       union
-      (${beyond(maxOfSite - 1, sql`network`, sql`site = ${request.site}`)})`)})
+    with dropped as (${open.besides(request.network, request.site)})
     insert into oauth_request (
       request_id, browser_hash, client_id, network, site, redirect_uri, state, scopes, code_challenge, dpop_jkt,
       created_at, expires_at)
     values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id}, ${request.network},
             ${request.site}, ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[],
             ${request.code_challenge}, ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
-
-  /** Leaves as many as the table may hold. It reads all of them. */
-  const makeRoom = dropped(beyond(maxOfAll, sql`site`, sql`true`))
 
   const found = (request_id: string, now: Date) => sql`
     select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
@@ -270,7 +241,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     insert,
-    makeRoom,
+    boundAll: open.altogether,
     find,
     lock,
     findToken,

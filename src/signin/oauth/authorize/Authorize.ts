@@ -42,8 +42,6 @@ export class ErrorRedirect extends Data.TaggedError("ErrorRedirect")<{
 /** Characters. */
 const maxQueryLength = 8 * 1024
 const requestTtl = Duration.minutes(10)
-/** Requests of this process after which it looks whether all of them together are too many. */
-const roomEvery = 100
 
 export class Authorize extends Context.Service<
   Authorize,
@@ -66,7 +64,6 @@ export class Authorize extends Context.Service<
       const clients = yield* Clients
       const { authUrl, resource } = yield* Settings
       const store = Store.make(sql)
-      let opened = 0
 
       const begin = Effect.fn("Authorize.begin")(function* (query: string, browser: Redacted.Redacted<string>) {
         if (query.length > maxQueryLength) return yield* new NoRedirect({ reason: "malformed" })
@@ -122,7 +119,7 @@ export class Authorize extends Context.Service<
           },
           now
         )
-        if (opened++ % roomEvery === 0) yield* store.makeRoom
+        yield* store.boundAll
         return { request_id }
       }, persistence)
 
