@@ -26,6 +26,9 @@ export const json = (result: object) => visible(JSON.stringify(Array.isArray(res
 export const next = (command: string, why = "", program: Parameters<typeof calledAs>[0] = "service-admin") =>
   `Next: ${calledAs(program)} ${command}${program === "service-admin" ? sameService : ""}${why && `   # ${why}`}`
 
+/** For a caller elsewhere: a command that runs only where the database is. */
+export const nextOnServer = (command: string) => `Next, on the server: service-admin ${command}`
+
 /** The command as it was typed, but for one flag; `next` adds the service. */
 export const typedWithout = (name: string, flag: string) =>
   Object.entries(flagsOf(process.argv.slice(2)))

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import type { Command } from "effect/cli"
 import { frame, type Parts, type RemoteFailure } from "./frame.ts"
 import { type More, remoteTarget, sender } from "./remote/remotely.ts"
+import { localCommands } from "./remote/RemoteUse.ts"
 import { withWholeIds } from "./wholeIds.ts"
 
 export { using, usingUnmigrated } from "./using.ts"
@@ -10,8 +11,9 @@ export { using, usingUnmigrated } from "./using.ts"
 export const command = <const Name extends string, const Flags extends Command.Command.Config, A extends object, E>(
   name: Name,
   parts: Parts<Flags, A, E>
-) =>
-  frame(
+) => {
+  if (parts.remote === undefined) localCommands.add(name)
+  return frame(
     name,
     parts,
     Effect.fnUntraced(function* (flags: Command.Command.Config.Infer<Flags>, asJson: boolean) {
@@ -24,6 +26,7 @@ export const command = <const Name extends string, const Flags extends Command.C
       return (yield* remotely) as A
     })
   )
+}
 
 /** A result that is an array crosses the wire as `{"items": [...]}` (Print.ts). */
 const unwrapped = (answer: unknown) => {

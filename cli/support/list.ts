@@ -12,9 +12,9 @@ import { HeldServices } from "./HeldServices.ts"
 import { Json, type RemoteFailure, stdoutClosed } from "./frame.ts"
 import { using } from "./using.ts"
 import * as Flags from "./Flags.ts"
-import { next, printed, table, Write } from "./Print.ts"
+import { next, nextOnServer, printed, table, Write } from "./Print.ts"
 import { remoteTarget, sender } from "./remote/remotely.ts"
-import { RemoteUse } from "./remote/RemoteUse.ts"
+import { localCommands, RemoteUse } from "./remote/RemoteUse.ts"
 import type { Target } from "./remote/Target.ts"
 import { visible } from "./visible.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
@@ -57,6 +57,7 @@ export const list = <
 ) => {
   const { most = pageSize } = parts
   const use = parts.remote === false ? undefined : "read"
+  if (use === undefined) localCommands.add(name)
   const paging = {
     limit: Flags.count("limit", most, `Maximum number of items (default: ${shown}, with --json all)`).pipe(
       Flag.optional
@@ -142,9 +143,12 @@ export const list = <
     const items: Array<Item> = []
     const limit = Option.getOrElse(given.limit, () => shown)
     const after = yield* reading((source) => pages(source, { after: from, limit }, (page) => void items.push(...page)))
-    const again = after === undefined ? withoutOnly(parts.next(items, given)) : `${name}${typed({ ...given, after })}`
+    const again =
+      after === undefined ? withoutOnly(parts.next(items, quoted(given))) : `${name}${typed({ ...given, after })}`
     const lines = table(items, parts.columns, from === undefined ? parts.none : "No more items.")
-    yield* Console.log(printed([...lines, next(again, after === undefined ? "" : "the list goes on")]))
+    const isElsewhere = target !== undefined && localCommands.has(again.split(" ")[0]!)
+    const last = isElsewhere ? nextOnServer(again) : next(again, after === undefined ? "" : "the list goes on")
+    yield* Console.log(printed([...lines, last]))
   })
 
   return Command.make(name, { ...parts.flags, ...paging }, (given) => run(given as Typed)).pipe(
@@ -157,6 +161,12 @@ const projectOf = (flags: unknown) => {
   const { project } = flags as { readonly project?: string | Option.Option<string> }
   return Option.isOption(project) ? Option.getOrNull(project) : (project ?? null)
 }
+
+/** From elsewhere a project is what was typed: perhaps a name of several words. */
+const quoted = <Flags extends object>(flags: Flags): Flags =>
+  "project" in flags && typeof flags.project === "string" && flags.project !== Flags.onlyProject
+    ? { ...flags, project: shellWord(flags.project) }
+    : flags
 
 /** From elsewhere the only project is not known by its id. It needs no flag. */
 const withoutOnly = (command: string) => command.replace(/ --project (?= |$)/, "")

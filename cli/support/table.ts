@@ -66,7 +66,7 @@ const screenTable = <Item extends object>(
   const wanted = columns.map((column, number) => Math.max(column.length, ...rows.map((row) => width(row[number]!))))
   const widths = narrowed(
     wanted,
-    columns.map((column, number) => number > 0 && !/(^|_)id$/.test(column)),
+    columns.map((column, number) => number > 0 && !/(^|_)id$|^action$/.test(column)),
     screen.columns
   )
   if (widths === undefined) {

@@ -10,7 +10,7 @@ export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
 const isUuid = Schema.is(Schema.String.check(Schema.isUUID()))
 
 /** A reference to a row. Malformed ids decode to the nil UUID, so they get the same answer as unknown ids. */
-export const Id = Schema.String.pipe(
+export const Id = Schema.String.annotate({ description: "a UUID" }).pipe(
   Schema.decode(
     SchemaTransformation.transform({
       decode: (id) => (isUuid(id) ? id.toLowerCase() : "00000000-0000-0000-0000-000000000000"),

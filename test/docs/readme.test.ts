@@ -2,7 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
@@ -132,6 +132,17 @@ describe("README.md", () => {
       pages,
       readdirSync(join(packageRoot, "docs")).flatMap((name) => (name.endsWith(".md") ? `docs/${name}` : []))
     )
+  })
+
+  it("shows the console in both colour schemes, in pictures that load fast", () => {
+    const pictures = [...text.matchAll(/ (?:src|srcset)="([^"]+)"/g)].map(([, path]) => path!)
+    assert.deepStrictEqual(
+      pictures,
+      ["dark", "light"].map((scheme) => `docs/images/console-${scheme}.webp`)
+    )
+    const sizes = pictures.map((path) => statSync(join(packageRoot, path)).size)
+    assert.isAbove(Math.min(...sizes), 10_000)
+    assert.isBelow(sizes[0]! + sizes[1]!, 200_000)
   })
 
   it("names the versions that are installed", () => {

@@ -142,7 +142,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const file = join(home, "token")
       writeFileSync(file, yield* makeOperatorToken(service, ["operator:read"]))
       const there = ["--service", service.url, "--operator-token-file", file]
-      for (const name of ["First", "Second"]) {
+      for (const name of ["First", "Second one"]) {
         yield* command(service, yield* makeOperatorToken(service), "create-project", { name })
       }
       const { code, stderr, stdout } = yield* elsewhere(home)("list-projects", "--limit", "1", ...there)
@@ -152,6 +152,11 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.match(
         stdout,
         new RegExp(`^Next: .*list-projects --limit 1 --after \\S+ --service ${service.url} --operator-token-file`, "m")
+      )
+      const channels = yield* elsewhere(home)("list-channels", "--project", "Second one", ...there)
+      assert.include(
+        channels.stdout,
+        "Next, on the server: service-admin create-channel --project 'Second one' --kind ntfy --url URL\n"
       )
       const limits = yield* elsewhere(home)("show-project-limits", "--project", "First", ...there)
       assert.deepStrictEqual([limits.code, limits.stderr], [0, ""])

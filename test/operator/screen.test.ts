@@ -29,6 +29,14 @@ describe("a table on a terminal", () => {
       `${id}2  revoked  in 3 d      港のクレーン\\u…`
     ])
   })
+  it("never cuts an audit action, which --action takes", () => {
+    const action = "bridge.rotation_prepared_elsewhere"
+    const events = [
+      { at: at(-1), action, outcome: "refused", code: "c".repeat(30), actor: "a".repeat(60), subject: {} }
+    ]
+    const columns = ["at", "action", "outcome", "code", "actor", "subject"] as const
+    assert.include(printed(table(events, columns, ""), terminal(80)), action)
+  })
   it("gives each item lines of its own if it cannot be that narrow", () => {
     const [first] = printed(table(items, columns, ""), terminal(40)).split("\n\n")
     assert.strictEqual(

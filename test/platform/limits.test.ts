@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes, randomUUID } from "node:crypto"
 import { connect } from "node:net"
+import { vi } from "vitest"
 import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
 import { makeFloodPauses } from "../../src/platform/edge/Floods.ts"
 import { exchange, makeClient, makeToken, obtainCode, post } from "../support/agents/Agent.ts"
@@ -432,6 +433,23 @@ layer(Service.layer)("a flood", (it) => {
     await Promise.all(refusals)
     assert.strictEqual(answered, 1000)
   })
+})
+
+layer(Service.layer)("of refusals", (it) => {
+  it.effect("answers 200 in a second at once, and a further one later, whatever they are about", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const guess = post(`${url}/console/sign-in`, { project_token: "wrong" }, { origin: "http://127.0.0.1:8787" })
+      yield* Effect.replicateEffect(guess, 20, { concurrency: 20 })
+      // So that all of them fall into one second.
+      const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now())
+      yield* Effect.addFinalizer(() => Effect.sync(() => clock.mockRestore()))
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(guess, 200, { concurrency: 20 })), { 429: 200 })
+      const started = process.hrtime.bigint()
+      assert.strictEqual((yield* guess).status, 429)
+      assert.isAtLeast(Number(process.hrtime.bigint() - started) / 1e6, 245)
+    })
+  )
 })
 
 layer(Service.layer)("of requests to /revoke", (it) => {

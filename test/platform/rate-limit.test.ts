@@ -4,7 +4,7 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { networkOf } from "../../src/platform/edge/Addresses.ts"
-import { bucketsOf, networksWith } from "../../src/platform/edge/RateLimit.ts"
+import { bucketsOf, bucketsOfPart, networksWith } from "../../src/platform/edge/RateLimit.ts"
 import { recent } from "../../src/platform/edge/Recent.ts"
 import { forAll } from "../support/run/Property.ts"
 
@@ -85,6 +85,39 @@ describe("the buckets of a limit", () => {
       yield* buckets.take("a")
       assert.isAtMost(buckets.size(), 2)
     })
+  )
+})
+
+describe("the buckets of one of several processes", () => {
+  it.effect("grant its part of rate and burst, and to what costs more than the burst a full bucket", () =>
+    Effect.gen(function* () {
+      const buckets = bucketsOfPart({ perSecond: 2, burst: 6 }, 2)
+      assert.strictEqual(yield* buckets.take("a", 6), 0)
+      assert.strictEqual(yield* buckets.take("a"), 1)
+      assert.strictEqual(yield* buckets.take("b", 2), 0)
+      assert.strictEqual(yield* buckets.take("b", 6), 2)
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(yield* buckets.take("b", 6), 0)
+    })
+  )
+
+  it.effect("hold one token at least, and a part of one if the whole limit is one", () =>
+    Effect.gen(function* () {
+      const few = bucketsOfPart({ perSecond: 2, burst: 2 }, 4)
+      assert.deepStrictEqual([yield* few.take("a"), yield* few.take("a")], [0, 2])
+      const one = bucketsOfPart({ perSecond: 1, burst: 1 }, 4)
+      assert.deepStrictEqual([yield* one.take("a", 0.25), yield* one.take("a", 0.25)], [0, 1])
+    })
+  )
+
+  it.effect(
+    "are those of the whole limit if it is the only one: what costs more than the burst is never admitted",
+    () =>
+      Effect.gen(function* () {
+        const whole = bucketsOfPart(rate, 1)
+        assert.isAbove(yield* whole.take("a", 6), 0)
+        assert.strictEqual(yield* whole.take("a", 5), 0)
+      })
   )
 })
 
@@ -176,6 +209,8 @@ describe("a client counts", () => {
     ["fe80::1%eth0", "fe80:0:0:0::/64"],
     ["::1", "0:0:0:0::/64"],
     ["64:ff9b::192.0.2.1", "64:ff9b:0:0::/64"],
+    ["64::ffff:192.0.2.1", "64:0:0:0::/64"],
+    ["::192.0.2.1", "0:0:0:0::/64"],
     ["::ffff:192.0.2.1", "192.0.2.1"],
     ["::FFFF:c000:201", "192.0.2.1"],
     ["0:0:0:0:0:ffff:192.0.2.1", "192.0.2.1"]

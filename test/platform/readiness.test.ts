@@ -1,8 +1,9 @@
-/** `/readyz` answers within two seconds (decisions.md, Liveness and readiness). */
+/** `/readyz` answers within two seconds, and 200 only if no migration is missing (decisions.md, Liveness and readiness). */
 import { HttpRouter, HttpServer } from "effect/http"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { shipped } from "../../src/platform/database/Migrations.ts"
 import { HealthHttp } from "../../src/platform/edge/Health.ts"
 
 /** As on a connection that went silent: its statements never answer, and their interruption waits for them. */
@@ -16,18 +17,22 @@ const makeSilent = () => {
   return { sql: statement as unknown as SqlClient.SqlClient, asked: () => asked }
 }
 
-it("/readyz answers within two seconds though a statement cannot even be interrupted, and asks no second one", async () => {
-  const { asked, sql } = makeSilent()
-  const { dispose, handler } = HttpRouter.toWebHandler(
+const readyzOf = (sql: SqlClient.SqlClient) =>
+  HttpRouter.toWebHandler(
     HealthHttp.pipe(
       Layer.provide(Layer.succeed(SqlClient.SqlClient, sql)),
       Layer.provideMerge(HttpServer.layerServices)
     ),
     { disableLogger: true }
   )
+const request = () => new Request("http://localhost/readyz")
+
+it("/readyz answers within two seconds though a statement cannot even be interrupted, and asks no second one", async () => {
+  const { asked, sql } = makeSilent()
+  const { dispose, handler } = readyzOf(sql)
   const ready = async () => {
     const started = performance.now()
-    const { status } = await handler(new Request("http://localhost/readyz"))
+    const { status } = await handler(request())
     return [status, performance.now() - started < 2500]
   }
   assert.deepStrictEqual(await ready(), [503, true])
@@ -35,4 +40,17 @@ it("/readyz answers within two seconds though a statement cannot even be interru
   assert.deepStrictEqual(await ready(), [503, true])
   assert.strictEqual(asked(), 1)
   void dispose()
+})
+
+it.each([
+  ["has every migration", shipped, 200],
+  ["lacks the last migration", shipped.slice(0, -1), 503],
+  ["was never migrated", [], 503]
+] as const)("/readyz of a database that %s", async (_, applied, expected) => {
+  const ran = applied.map(({ checksum, id }) => ({ migration_id: id, checksum }))
+  const answer = ([statement = ""]: ReadonlyArray<string>) =>
+    Effect.succeed(statement.includes("to_regclass") ? [{ present: ran.length > 0 }] : ran)
+  const { dispose, handler } = readyzOf(answer as unknown as SqlClient.SqlClient)
+  assert.strictEqual((await handler(request())).status, expected)
+  await dispose()
 })

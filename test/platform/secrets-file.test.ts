@@ -23,10 +23,12 @@ const folderWith = Effect.fnUntraced(function* (text: string) {
 
 const start = (folder: string) => Effect.provideService(generatedSecrets(folder), References.MinimumLogLevel, "None")
 
-const settings = (folder: string) =>
+const settings = (folder: string, others: Readonly<Record<string, string>> = {}) =>
   Effect.service(Settings).pipe(
     Effect.provide(
-      Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ SERVICE_DATA_DIR: folder }))))
+      Settings.layer.pipe(
+        Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ SERVICE_DATA_DIR: folder, ...others })))
+      )
     ),
     Effect.provideService(References.MinimumLogLevel, "None")
   )
@@ -36,6 +38,29 @@ describe("a data folder", () => {
     Effect.gen(function* () {
       const { _tag } = yield* Effect.flip(start("/proc/nowhere/data"))
       assert.strictEqual(_tag, "SecretsError")
+    })
+  )
+})
+
+describe("a start with a wrong setting", () => {
+  it.effect("makes neither data folder nor secrets", () =>
+    Effect.gen(function* () {
+      const folder = join(yield* temporaryFolder, "data")
+      for (const wrong of [{ SERVICE_PORT: "abc" }, { SERVICE_HOST: "0.0.0.0" }, { SERVICE_OAUTH_SECRET: "short" }]) {
+        const { _tag } = yield* Effect.flip(settings(folder, wrong))
+        assert.strictEqual(_tag, "ConfigurationError")
+        assert.isFalse(fs.existsSync(folder))
+      }
+    })
+  )
+
+  it.effect("leaves secrets.env as an earlier release wrote it", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* folderWith(enrollment + token)
+      const { _tag } = yield* Effect.flip(settings(folder, { SERVICE_PORT: "abc" }))
+      assert.strictEqual(_tag, "ConfigurationError")
+      assert.strictEqual(read(), enrollment + token)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["secrets.env"])
     })
   )
 })

@@ -47,6 +47,9 @@ layer(TestDatabase.sql, { excludeTestServices: true })("the server", (it) => {
       })
       assert.deepStrictEqual(yield* verify, { code: 0, heads: 2, rows: 2, problems: [] })
 
+      const ofProject = yield* admin("verify-audit-log", "--project", "p", "--json")
+      assert.deepInclude(JSON.parse(ofProject.stdout), { ok: true, chains: 1, rows: 1 })
+
       server.signal("SIGTERM")
       yield* server.exit
       yield* sql`alter table audit_event disable trigger user`

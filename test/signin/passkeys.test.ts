@@ -5,11 +5,13 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { operator } from "../../src/platform/settings/Operator.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
 import { keyOfPasskey, PersonKeys } from "../../src/signin/passkeys/PersonKeys.ts"
 import { relyingPartyOf } from "../../src/signin/passkeys/RelyingParty.ts"
 import { answerOf, authorizeQuery, Browser, makeClient, makeToken } from "../support/agents/Agent.ts"
 import { ask } from "../support/agents/Answers.ts"
+import { byCertificate, byOwnKey } from "../support/agents/Attestation.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { csrfOf, Person } from "../support/agents/Console.ts"
 import {
@@ -33,17 +35,17 @@ const holder = (options: Parameters<typeof makeToken>[1] = {}) =>
   Effect.flatMap(Service, (service) => makeHolder(service, options))
 const stranger = Effect.map(Service, ({ url }) => new Person(url, named))
 
-/** The audit rows about passkeys of a project, oldest first: what was done, or why it was refused. */
+/** The audit rows about passkeys of a project, oldest first: what, why it was refused, and by whom if not by a token of it. */
 const recorded = (project_id: string) =>
   SqlClient.SqlClient.use((sql) =>
     Effect.map(
-      sql<{ action: string; code: string | null }>`
-        select action, code from audit_event
-         where project_id = ${project_id}::uuid and action like 'person_key.%' order by at, event_id`,
-      (rows) =>
-        rows.map(({ action, code }) =>
-          [action.slice("person_key.".length), code].filter((part) => part !== null).join(" ")
-        )
+      sql<{ event: string }>`
+        select concat_ws(' ', replace(action, 'person_key.', ''), code,
+                         case when t.token_id is null then 'by ' || actor end) as event
+          from audit_event e
+          left join project_token t on t.project_id = e.project_id and 'project_token:' || t.token_id = e.actor
+         where e.project_id = ${project_id}::uuid and action like 'person_key.%' order by at, event_id`,
+      (rows) => rows.map(({ event }) => event)
     )
   )
 
@@ -86,6 +88,7 @@ layer(Named)("a passkey", (it) => {
       assert.deepInclude(answer.body, {
         rp: { id: "localhost", name: "Bridge Service" },
         attestation: "none",
+        pubKeyCredParams: [-8, -7, -257].map((alg) => ({ type: "public-key", alg })),
         authenticatorSelection: { residentKey: "required", requireResidentKey: true, userVerification: "required" },
         excludeCredentials: [{ type: "public-key", id: authenticator.id }],
         user: {
@@ -94,9 +97,13 @@ layer(Named)("a passkey", (it) => {
           displayName: "Ada · Harbour"
         }
       })
-      const options = yield* optionsToSignIn(yield* stranger)
-      assert.strictEqual(Buffer.from(options.challenge, "base64url").length, 32)
-      assert.deepInclude(options, { rpId: "localhost", allowCredentials: [], userVerification: "required" })
+      const asked = yield* (yield* stranger).post("/console/sign-in/options", {})
+      assert.match(
+        asked.headers.get("set-cookie")!,
+        /^console_presession_8787=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=300$/
+      )
+      assert.strictEqual(Buffer.from(asked.body.challenge, "base64url").length, 32)
+      assert.deepInclude(asked.body, { rpId: "localhost", allowCredentials: [], userVerification: "required" })
     })
   )
 
@@ -161,15 +168,13 @@ layer(Named)("a passkey", (it) => {
     ["made for another site", { rpId: "evil.example" }, "foreign_relying_party"],
     ["made without user verification", { userVerified: false }, "not_verified"],
     ["of the wrong type", { type: "webauthn.get" }, "invalid"],
-    // {"x5c": [h'']}: a certificate, which may name addresses to fetch.
-    [
-      "with an attestation by certificate",
-      { attestation: ["packed", Buffer.from("a1637835638140", "hex")] },
-      "invalid"
-    ],
+    ["with an attestation by certificate", { attestation: byCertificate }, "invalid"],
+    // ML-DSA-44, which the library accepts by default.
+    ["with a key of an algorithm that was not offered", { algorithm: -48 }, "invalid"],
+    ["under another id", { id: "A".repeat(43) }, "invalid"],
     ["with an id that is too short", { credentialId: Buffer.alloc(15, 1) }, "invalid"],
     ["with an id that is too long", { credentialId: Buffer.alloc(1024, 1) }, "invalid"],
-    ["with an attestation of another form", { attestation: ["apple", Buffer.from([0xa0])] }, "invalid"]
+    ["with an attestation of another form", { attestation: () => ["apple", Buffer.from([0xa0])] }, "invalid"]
   ]
   for (const [what, said, code] of attested) {
     it.effect(`is not added by an answer ${what}, which leaves an audit row`, () =>
@@ -210,14 +215,37 @@ layer(Named)("a passkey", (it) => {
       })
   )
 
-  it.effect("is added once, however often the form is sent", () =>
+  it.effect("may be attested by its own key", () =>
     Effect.gen(function* () {
       const { person, project_id } = yield* holder()
-      const { answer, csrf } = yield* optionsToAdd(person)
-      const form = { csrf, label: "Phone", action: "add", credential: new Authenticator().create(answer.body) }
-      for (const _ of [1, 2]) assert.strictEqual((yield* person.post("/console/keys", form)).status, 303)
-      assert.deepEqual(yield* recorded(project_id), ["added", "added"])
+      assert.strictEqual((yield* addKey(person, new Authenticator(), { attestation: byOwnKey })).status, 303)
       assert.lengthOf(yield* keysOf(project_id), 2)
+    })
+  )
+
+  it.effect("is added once, however often the form is sent; by nobody else, and not after its removal", () =>
+    Effect.gen(function* () {
+      const { person, project_id, token_id } = yield* holder()
+      const colleague = yield* holder({ project_id })
+      const { answer, csrf } = yield* optionsToAdd(person)
+      const authenticator = new Authenticator()
+      const form = { csrf, label: "Phone", action: "add", credential: authenticator.create(answer.body) }
+      for (const _ of [1, 2]) assert.strictEqual((yield* person.post("/console/keys", form)).status, 303)
+      assert.lengthOf(yield* keysOf(project_id), 3)
+      const theirs = { ...form, csrf: csrfOf(yield* colleague.person.get("/console/keys")) }
+      assert.strictEqual((yield* colleague.person.post("/console/keys", theirs)).status, 422)
+      assert.strictEqual((yield* addKey(colleague.person, authenticator)).status, 422, "with a challenge of their own")
+      const key = (yield* keysOf(project_id)).find((own) => own.label === "Phone" && own.project_token_id === token_id)!
+      yield* person.post("/console/keys", { csrf, action: "remove", key: key.person_key_id })
+      assert.strictEqual((yield* person.post("/console/keys", form)).status, 422)
+      assert.deepEqual(yield* recorded(project_id), [
+        "added",
+        "added",
+        "added",
+        "not_added challenge_unknown",
+        "removed",
+        "not_added challenge_used"
+      ])
     })
   )
 
@@ -391,7 +419,8 @@ layer(Named)("a passkey", (it) => {
         assert.strictEqual((yield* person.get(home)).status, 200)
         const answer = yield* signInWith(yield* stranger, authenticator)
         assert.deepEqual([answer.status, answer.text.includes("was removed")], [422, true])
-        assert.deepEqual(yield* recorded(project_id), ["added", "removed", "refused removed"])
+        const removed = byOperator ? `removed by ${operator}` : "removed"
+        assert.deepEqual(yield* recorded(project_id), ["added", removed, "refused removed"])
         assert.deepEqual(yield* keysOf(project_id), [])
       }
     })
@@ -657,7 +686,7 @@ layer(Named)("at consent, a passkey", (it) => {
 
   it.effect("picks project and role, and opens no session; Allow is pressed as ever", () =>
     Effect.gen(function* () {
-      const { authenticator, project_id } = yield* holder()
+      const { authenticator, project_id, token_id } = yield* holder()
       const { browser, page } = yield* asked
       assert.include(page.text, "Continue with a passkey")
       const credential = yield* answered(browser, authenticator)
@@ -667,8 +696,9 @@ layer(Named)("at consent, a passkey", (it) => {
       const allowed = yield* browser.submit(shown, { decision: "allow" })
       assert.property(answerOf(allowed), "code")
       const sql = yield* SqlClient.SqlClient
-      const [row] = yield* sql<{ subject: any }>`
-        select subject from audit_event where project_id = ${project_id}::uuid and action = 'oauth_grant.created'`
+      const [row] = yield* sql<{ actor: string; subject: any }>`
+        select actor, subject from audit_event where project_id = ${project_id}::uuid and action = 'oauth_grant.created'`
+      assert.strictEqual(row!.actor, `project_token:${token_id}`)
       assert.strictEqual(row!.subject.person_key_id, (yield* keysOf(project_id))[0]!.person_key_id)
     })
   )

@@ -11,6 +11,7 @@ import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as OverviewStore from "../../src/people/operator/OverviewStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
+import * as PartitionStore from "../../src/platform/audit/PartitionStore.ts"
 import { type Statement, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   activeToken,
@@ -210,6 +211,82 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
     given: event("done"),
     act: (sql) => AuditStore.make(sql).list(ids.project, page),
     actsNotOn: { "in another project": `update audit_event set project_id = '${ids.otherProject}'` }
+  })
+  testConditions(it, "an event is listed that an earlier page does not have", {
+    given: `${event("done")};
+      insert into audit_event
+      select (jsonb_populate_record(e, '{"event_id": "${id(92)}"}')).* from audit_event e where event_id = '${id(91)}'`,
+    bystander: "",
+    act: (sql) => AuditStore.make(sql).list(ids.project, { after: id(92), limit: 9 }),
+    actsOn: { "that is older": `update audit_event set at = ${longAgo}, event_id = '${id(93)}' where event_id = '${id(91)}'` },
+    actsNotOn: {
+      "of the same time": `update audit_event set event_id = '${id(93)}' where event_id = '${id(91)}'`,
+      "that is newer": `update audit_event set at = ${sqlNow} where event_id = '${id(91)}'`,
+      "if the last event of that page is another project's": `
+        update audit_event set project_id = '${ids.otherProject}' where event_id = '${id(92)}'`,
+      "if there is no such page": `delete from audit_event where event_id = '${id(92)}'`
+    }
+  })
+  testConditions(it, "a refusal of a time is listed", {
+    given: event("refused"),
+    act: (sql) => AuditStore.make(sql).list(ids.project, page, { refused: true, from: since, until: now }),
+    actsNotOn: {
+      "that is older": `update audit_event set at = ${past} - interval '1 ms'`,
+      "that is of the end of that time": `update audit_event set at = ${sqlNow}`,
+      "that was none": "update audit_event set outcome = 'done', code = null"
+    }
+  })
+  const about = (key: string, value: string) => `update audit_event set subject = '{"${key}": "${value}"}'`
+  for (const [which, filter] of [
+    ["", {}],
+    [" among those of its kind", { actions: ["test", "other"] }]
+  ] as const) {
+    testConditions(it, `an event is found by what it is about${which}`, {
+      given: `${event("done")}; ${about("task_id", "x")}`,
+      act: (sql) => AuditStore.make(sql).list(ids.project, page, { ...filter, about: "x" }),
+      actsOn: {
+        ...Object.fromEntries(
+          "entry_id bridge_id grant_id project_token_id credential_id device_id document_id client_id session_id reference"
+            .split(" ")
+            .map((key) => [`by its ${key}`, about(key, "x")])
+        ),
+        "by who did it": `${about("task_id", "y")}; update audit_event set actor = 'bridge:x'`
+      },
+      actsNotOn: {
+        "by the id of another": about("task_id", "y"),
+        "in another project": `update audit_event set project_id = '${ids.otherProject}'`
+      }
+    })
+  }
+  testConditions(it, "an event of a kind is listed", {
+    given: event("done"),
+    act: (sql) => AuditStore.make(sql).list(ids.project, page, { actions: ["test", "other"] }),
+    actsOn: { "that is the second of those asked for": "update audit_event set action = 'other'" },
+    actsNotOn: {
+      "of another kind": "update audit_event set action = 'third'",
+      "in another project": `update audit_event set project_id = '${ids.otherProject}'`
+    }
+  })
+
+  const mayNot = "revoke all on audit_event, audit_link, audit_chain from rewriting"
+  testConditions(it, "an account may rewrite the log", {
+    given: "create role rewriting; grant update on audit_event to rewriting",
+    bystander: "",
+    act: (sql) => Effect.map(PartitionStore.make(sql).mayRewrite("rewriting"), (may) => (may ? [may] : [])),
+    actsOn: Object.fromEntries(
+      ["audit_event", "audit_link", "audit_chain"].flatMap((table) =>
+        ["update", "delete"].map((right) => [
+          `with the right to ${right} in ${table}`,
+          `${mayNot}; grant ${right} on ${table} to rewriting`
+        ])
+      )
+    ),
+    actsNotOn: { "that may add and read": `${mayNot}; grant insert, select on audit_event to rewriting` }
+  })
+  testConditions(it, "the account of the connection may rewrite the log", {
+    given: "",
+    act: (sql) => Effect.map(PartitionStore.make(sql).mayRewrite(""), (may) => (may ? [may] : [])),
+    actsNotOn: {}
   })
   testConditions(it, "a refusal is shown in the status", {
     given: event("refused"),

@@ -128,6 +128,9 @@ const descending: Readonly<Record<string, Read>> = {
   phones: keysOf("device_id", (sql, page) => DeviceStore.make(sql).list(project, page)),
   "dead letters of one instant": keysOf("delivery_id", (sql, page) => PushAdminStore.make(sql).listDead(page)),
   "audit events of one instant": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(project, page)),
+  "audit events of one kind": keysOf("event_id", (sql, page) =>
+    AuditStore.make(sql).list(project, page, { actions: ["test"] })
+  ),
   "audit events of all projects": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(undefined, page)),
   "tasks that were updated at one instant": keysOf("id", (sql, { after }) =>
     TaskStore.make(sql).list(

@@ -3,4 +3,7 @@ import { Context } from "effect"
 
 export type RemoteUse = "read" | "write"
 
+/** Commands that run only where the database is; each is added where it is defined. */
+export const localCommands = new Set<string>()
+
 export const RemoteUse = Context.Reference<RemoteUse | undefined>("cli/RemoteUse", { defaultValue: () => undefined })

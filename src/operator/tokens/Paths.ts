@@ -51,13 +51,16 @@ export const operatorPaths = {
       tags: ["operators"],
       operationId: "operators.run",
       summary: "Runs a command of service-admin. A refusal of the command has the command's own code and status.",
+      description:
+        "Commands that only read need the scope operator:read, others operator:write. Those that run only where the database is are refused as operator_command_is_local.",
       security: [{ operator_token: [] }],
       parameters: [
         {
           name: "name",
           in: "path",
           required: true,
-          schema: { type: "string", description: "Of a command, as service-admin --help lists them" },
+          description: "Of a command, as service-admin --help lists them",
+          schema: { type: "string" },
           example: "list-bridges"
         }
       ],

@@ -10,6 +10,7 @@ export interface OpenApiDocument {
 interface Operation {
   readonly operationId: string
   readonly summary?: string
+  readonly description?: string
   readonly tags?: ReadonlyArray<string>
   readonly parameters?: ReadonlyArray<{
     readonly name: string
@@ -32,6 +33,7 @@ export interface Endpoint {
   readonly method: string
   readonly path: string
   readonly summary: string | undefined
+  readonly description: string | undefined
   /** The kind of bearer credential, such as `bridge token`. */
   readonly bearer: string | undefined
   readonly headers: ReadonlyArray<Field>
@@ -54,7 +56,16 @@ export const endpointsOf = ({ components, paths }: OpenApiDocument): ReadonlyArr
   )
 
 const endpoint = (method: string, path: string, operation: Operation, definitions: Definitions): Endpoint => {
-  const { operationId, parameters = [], requestBody, responses, security = [], summary, tags = [] } = operation
+  const {
+    description,
+    operationId,
+    parameters = [],
+    requestBody,
+    responses,
+    security = [],
+    summary,
+    tags = []
+  } = operation
   const successes = Object.keys(responses).filter((status) => status < "400")
   const fields = (body: Body | undefined) => fieldsOf(schemaOf(body), definitions)
   return {
@@ -63,6 +74,7 @@ const endpoint = (method: string, path: string, operation: Operation, definition
     method: method.toUpperCase(),
     path,
     summary,
+    description,
     bearer: security.flatMap((scheme) => Object.keys(scheme))[0]?.replaceAll("_", " "),
     headers: parameters
       .filter((parameter) => parameter.in === "header")

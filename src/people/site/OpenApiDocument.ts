@@ -181,10 +181,20 @@ const withExample = <B extends Body>(body: B, example: object | undefined): B =>
     ? body
     : { ...body, content: { ...body.content, "application/json": { ...body.content["application/json"], example } } }
 
-const documented = (operation: OpenApi.OpenAPISpecOperation) => {
+type Definitions = Readonly<Record<string, { readonly description?: string }>>
+
+/** Tools show the description of a parameter, not that of its schema. */
+const described = (parameter: OpenApi.OpenAPISpecParameter, definitions: Definitions) => {
+  const { $ref: name = "", description = definitions[name.slice(name.lastIndexOf("/") + 1)]?.description } =
+    parameter.schema as { readonly $ref?: string; readonly description?: string }
+  return { ...parameter, description }
+}
+
+const documented = (operation: OpenApi.OpenAPISpecOperation, definitions: Definitions) => {
   const { answer, request } = examples[operation.operationId] ?? {}
   return {
     ...operation,
+    parameters: operation.parameters.map((parameter) => described(parameter, definitions)),
     ...(operation.tags?.includes("retired") && { deprecated: true }),
     ...(operation.requestBody && { requestBody: withExample(operation.requestBody, request) }),
     responses: Object.fromEntries(
@@ -214,7 +224,11 @@ export const openApiDocument = (options: MetadataOptions) => {
     servers: [{ url: options.base_url }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: {
-      ...mapped(paths, (operations) => mapped(operations as Record<string, OpenApi.OpenAPISpecOperation>, documented)),
+      ...mapped(paths, (operations) =>
+        mapped(operations as Record<string, OpenApi.OpenAPISpecOperation>, (operation) =>
+          documented(operation, components.schemas as Definitions)
+        )
+      ),
       ...oauthPaths(options),
       ...operatorPaths
     }

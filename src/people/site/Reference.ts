@@ -69,12 +69,24 @@ const endpointPage = (endpoints: ReadonlyArray<Endpoint>, deployment: Deployment
       topic(groups[group] ?? group, members.map(endpoint))
     )}`
 
-const endpoint = ({ bearer, body, codes, headers, id, method, path, response, successes, summary }: Endpoint) =>
+const endpoint = ({
+  bearer,
+  body,
+  codes,
+  description,
+  headers,
+  id,
+  method,
+  path,
+  response,
+  successes,
+  summary
+}: Endpoint) =>
   html`<article>
     ${heading(3, `endpoint-${id}`, html`${method} <code>${path}</code>`)}
-    ${summary !== undefined && html`<p>${summary}</p>`} ${bearer !== undefined && html`<p>Bearer: ${bearer}</p>`}
-    ${fields("Headers", headers)} ${fields("Request body", body)}
-    ${fields(`Response ${successes.join(" or ")}`, response)}
+    ${summary !== undefined && html`<p>${summary}</p>`} ${description !== undefined && html`<p>${description}</p>`}
+    ${bearer !== undefined && html`<p>Bearer: ${bearer}</p>`} ${fields("Headers", headers)}
+    ${fields("Request body", body)} ${fields(`Response ${successes.join(" or ")}`, response)}
     <p class="label">Errors</p>
     <p class="codes">
       ${codes.map(({ code, status }) => html`<a href="/docs/codes#code-${code}">${status} <code>${code}</code></a> `)}

@@ -15,15 +15,13 @@ export interface Jwt {
 
 /** Undefined for any other text. A part that is not one object reads as an empty one: its members are missing. */
 export const parse = (text: string): Jwt | undefined => {
-  const [, header = "", claims = "", signature = ""] = compact.exec(text) ?? []
-  const signatureBytes = signature === "" || text.length > longest ? undefined : bytesIn(signature)
-  if (signatureBytes === undefined) return undefined
-  return {
-    header: objectIn(header),
-    claims: objectIn(claims),
-    message: Buffer.from(text.slice(0, text.lastIndexOf("."))),
-    signature: signatureBytes
-  }
+  const parts = text.length > longest ? null : compact.exec(text)
+  if (parts === null) return undefined
+  const [, header = "", claims = "", last = ""] = parts
+  const signature = bytesIn(last)
+  if (signature === undefined) return undefined
+  const message = Buffer.from(text.slice(0, text.lastIndexOf(".")))
+  return { header: objectIn(header), claims: objectIn(claims), message, signature }
 }
 
 const longest = 2048

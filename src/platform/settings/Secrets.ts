@@ -47,19 +47,34 @@ export const generatedSecrets = Effect.fnUntraced(function* (dataDir: string) {
   return yield* keptSecrets(dataDir)
 })
 
+/**
+ * What `generatedSecrets` will supply, for as far as other settings depend on it: random values stand for what is missing.
+ * Changes nothing.
+ */
+export const proposedSecrets = (dataDir: string) =>
+  Effect.map(
+    using(dataDir, () => textOf(secretsFile(dataDir))),
+    (text) => supplying({ ...parse(text), ...Object.fromEntries(missingFrom(text).map((name) => [name, random()])) })
+  )
+
 /** Reads secrets.env and changes nothing. */
 export const keptSecrets = Effect.fnUntraced(function* (dataDir: string) {
   const file = secretsFile(dataDir)
-  const present = yield* using(dataDir, () => parse(textOf(file)) as Record<string, string>)
+  const present = yield* using(dataDir, () => parse(textOf(file)))
   const ignored = Object.keys(present).filter((name) => name.startsWith("SERVICE_") && !supplied.has(name))
   if (ignored.length > 0)
     yield* Effect.logWarning(`Settings other than secrets are ignored in ${file}; set them in the environment.`).pipe(
       Effect.annotateLogs({ ignored: ignored.join(", ") })
     )
-  return ConfigProvider.fromEnv({
-    env: Object.fromEntries(Object.entries(present).filter(([name]) => supplied.has(name)))
-  })
+  return supplying(present)
 })
+
+const supplying = (present: NodeJS.Dict<string>) =>
+  ConfigProvider.fromEnv({
+    env: Object.fromEntries(Object.entries(present).filter(([name]) => supplied.has(name))) as Record<string, string>
+  })
+
+const random = () => randomBytes(32).toString("base64url")
 
 const using = Effect.fnUntraced(function* <A>(dataDir: string, work: () => A) {
   const message = whatIsUnsafe(dataDir)
@@ -84,7 +99,7 @@ const complete = (file: string): ReadonlyArray<string> => {
   const missing = missingFrom(textOf(file))
   let added: ReadonlyArray<string> = []
   if (missing.length > 0) {
-    createOnce(proposal, missing.map((name) => `${name}=${randomBytes(32).toString("base64url")}\n`).join(""))
+    createOnce(proposal, missing.map((name) => `${name}=${random()}\n`).join(""))
     const proposed = parse(textOf(proposal))
     const text = textOf(file)
     added = missingFrom(text).filter((name) => proposed[name] !== undefined)

@@ -10,7 +10,7 @@ import { join, resolve } from "node:path"
 import { parseDatabaseUrl } from "./DatabaseUrl.ts"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
-import { generatedSecrets, keptSecrets } from "./Secrets.ts"
+import { generatedSecrets, keptSecrets, proposedSecrets } from "./Secrets.ts"
 import { recording } from "./Unknown.ts"
 
 /** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
@@ -430,12 +430,13 @@ interface Known {
 }
 
 export class Settings extends Context.Service<Settings, Read & Resolved & Known>()("service/Settings") {
-  static readonly layer = Layer.effect(Settings, readWith(generatedSecrets))
+  /** Reads twice: a wrong setting ends the start before secrets.env is written. */
+  static readonly layer = Layer.effect(Settings, Effect.andThen(readWith(proposedSecrets), readWith(generatedSecrets)))
   /** For `doctor`, which changes nothing: secrets.env is read as it is. */
   static readonly layerAsKept = Layer.effect(Settings, readWith(keptSecrets))
 }
 
-function readWith(secretsOf: typeof generatedSecrets | typeof keptSecrets) {
+function readWith(secretsOf: typeof generatedSecrets | typeof keptSecrets | typeof proposedSecrets) {
   return Effect.gen(function* () {
     const provider = yield* ConfigProvider.ConfigProvider
     const { url, dataDir } = yield* database

@@ -139,6 +139,10 @@ const createChallenge = HttpApiEndpoint.post("createChallenge", "/enrollment/cha
   .middleware(BootstrapCredential)
   .middleware(LimitedByCredential)
   .annotate(OpenApi.Summary, "Claims the bootstrap credential for a key, and returns a nonce to sign.")
+  .annotate(
+    OpenApi.Description,
+    "The first challenge claims the credential for its Bridge and key; a refused request claims nothing. An exact retry returns the same nonce."
+  )
 
 const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
   headers: IdempotencyHeaders,
@@ -148,6 +152,10 @@ const prove = HttpApiEndpoint.post("prove", "/enrollment/proofs", {
 })
   .middleware(WellFormed)
   .annotate(OpenApi.Summary, "Proves possession of the key, activates the Bridge and returns its token, once.")
+  .annotate(
+    OpenApi.Description,
+    "Needs no bearer: the Ed25519 signature over the 32 bytes of the nonce is the proof. An exact retry returns the same token, and a refused proof leaves the challenge open."
+  )
 
 export class EnrollmentApi extends HttpApiGroup.make("enrollment")
   .add(createChallenge, prove)

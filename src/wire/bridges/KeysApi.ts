@@ -109,21 +109,33 @@ const prepareKey = HttpApiEndpoint.post("prepareKey", "/rotate/prepare", {
   payload: PrepareKey,
   success: HttpApiSchema.WithHeaders(PreparedKey.pipe(HttpApiSchema.status(201)), ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.prepareKey)
-}).annotate(OpenApi.Summary, "Announces a new key and returns a nonce to sign; the old key still counts.")
+})
+  .annotate(OpenApi.Summary, "Announces a new key and returns a nonce to sign; the old key still counts.")
+  .annotate(
+    OpenApi.Description,
+    "Needs a DPoP proof by the old key, as every step of a key rotation does. An exact retry returns the same nonce, and without a confirmation the old key stays."
+  )
 
 const confirmKey = HttpApiEndpoint.post("confirmKey", "/rotate/confirm", {
   headers,
   payload: ConfirmKey,
   success: HttpApiSchema.WithHeaders(RotatedKey, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.confirmKey)
-}).annotate(OpenApi.Summary, "Proves the new key by itself and by the old one, and puts it in the old one's place.")
+})
+  .annotate(OpenApi.Summary, "Proves the new key by itself and by the old one, and puts it in the old one's place.")
+  .annotate(
+    OpenApi.Description,
+    "The new key signs the nonce, the old one nonce and new key. Keep both keys until the outcome is known: a retry still needs a proof by the old one."
+  )
 
 const abortKey = HttpApiEndpoint.post("abortKey", "/rotate/abort", {
   headers,
   payload: AbortKey,
   success: HttpApiSchema.WithHeaders(AbortedKey, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.abortKey)
-}).annotate(OpenApi.Summary, "Gives the new key up; the old one stays.")
+})
+  .annotate(OpenApi.Summary, "Gives the new key up; the old one stays.")
+  .annotate(OpenApi.Description, "The next prepare needs a new Idempotency-Key.")
 
 export class KeysApi extends HttpApiGroup.make("keys")
   .add(prepareKey, confirmKey, abortKey)

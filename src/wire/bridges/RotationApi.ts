@@ -153,33 +153,58 @@ const prepare = HttpApiEndpoint.post("prepare", "/rotate/prepare", {
   headers: { ...IdempotencyHeaders, ...ProofHeaders },
   success: HttpApiSchema.WithHeaders(Prepared.pipe(HttpApiSchema.status(201)), ReplayHeaders),
   error: refusals(...keyedRequestCodes, ...operationCodes.prepare)
-}).annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
+})
+  .annotate(OpenApi.Summary, "Asks for a successor of the token; the predecessor stays active.")
+  .annotate(
+    OpenApi.Description,
+    "The successor can only confirm or abort this rotation, until confirmation_expires_at; without that the predecessor simply goes on. An exact retry returns the same successor."
+  )
 
 const confirm = HttpApiEndpoint.post("confirm", "/rotate/confirm", {
   headers: { ...IdempotencyHeaders, ...ProofHeaders },
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Confirmed, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.confirm)
-}).annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
+})
+  .annotate(OpenApi.Summary, "Makes the successor the token and revokes the predecessor, in one step.")
+  .annotate(
+    OpenApi.Description,
+    "The bearer is the successor. Store both tokens durably before the call: once it succeeds, only the successor is valid."
+  )
 
 const abort = HttpApiEndpoint.post("abort", "/rotate/abort", {
   headers: { ...IdempotencyHeaders, ...ProofHeaders },
   payload: RotationRequest,
   success: HttpApiSchema.WithHeaders(Aborted, ReplayHeaders),
   error: refusals(...keyedBodyCodes, ...operationCodes.abort)
-}).annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
+})
+  .annotate(OpenApi.Summary, "Gives the pending successor up; the predecessor stays active.")
+  .annotate(
+    OpenApi.Description,
+    "The bearer is the successor, which ends. The next prepare needs a new Idempotency-Key."
+  )
 
 const revoke = HttpApiEndpoint.post("revoke", "/revoke", {
   headers: ProofHeaders,
   success: Revoked,
   error: refusals("rate_limited", ...operationCodes.revoke)
-}).annotate(OpenApi.Summary, "Ends the token for good, and its pending successor with it.")
+})
+  .annotate(OpenApi.Summary, "Ends the token for good, and its pending successor with it.")
+  .annotate(
+    OpenApi.Description,
+    "Only an enrollment with a new credential gives the Bridge a token again. A repeated request answers bridge_token_revoked, and needs no Idempotency-Key."
+  )
 
 const self = HttpApiEndpoint.get("self", "/self", {
   headers: ProofHeaders,
   success: Self,
   error: refusals("rate_limited", ...operationCodes.self)
-}).annotate(OpenApi.Summary, "Says whose token this is and what is pending.")
+})
+  .annotate(OpenApi.Summary, "Says whose token this is and what is pending.")
+  .annotate(
+    OpenApi.Description,
+    "Changes nothing. A Bridge calls it first after a start: it tells whether the token is valid, which rotations are pending, and whether the operator asks for a new key."
+  )
 
 export class RotationApi extends HttpApiGroup.make("rotation")
   .add(prepare, confirm, abort, revoke, self)
@@ -199,6 +224,10 @@ const rotate = HttpApiEndpoint.post("rotate", "/bridge/v1/tokens/rotate", {
   error: refusals("bridge_rotation_protocol_upgrade_required")
 })
   .annotate(OpenApi.Summary, "Retired: one-phase rotation. It changes nothing.")
+  .annotate(
+    OpenApi.Description,
+    "Answers 410 to every request, before it looks at credential, limits or body. Use prepare and confirm."
+  )
   .annotate(OpenApi.Transform, withoutSuccess)
 
 /** Retired (spec 4.6): always the same refusal, before any check of credentials, limits or body. */

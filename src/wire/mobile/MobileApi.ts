@@ -64,8 +64,9 @@ const Environment = Schema.Literals(environments)
 
 const Topic = Schema.String.check(Schema.makeFilter(isTopic, { expected: "the bundle id of an app" }))
 
-/** Hexadecimal, 16 to 128 bytes: APNs does not fix the length. */
+/** APNs does not fix the length. */
 const PushToken = Schema.String.check(Schema.isPattern(/^([0-9A-Fa-f]{2}){16,128}$/)).pipe(
+  Schema.annotate({ description: "16 to 128 bytes in hexadecimal" }),
   Schema.decodeTo(Schema.String, {
     decode: SchemaGetter.transform((digits: string) => digits.toLowerCase()),
     encode: SchemaGetter.passthrough()
@@ -89,10 +90,16 @@ const PublicKey = Schema.String.check(Schema.isPattern(/^B[A-Za-z0-9_-]{86}$/)).
 /** A browser's subscription, as its `toJSON` writes it. `public_key`: what the browser subscribed with, by default the current key. */
 const WebPush = Schema.Struct({
   provider: Schema.Literal("webpush"),
-  endpoint: Schema.String.check(Schema.isPattern(/^https:\/\/[\x21-\x7e]{1,2040}$/)).pipe(Schema.RedactedFromValue),
+  endpoint: Schema.String.check(Schema.isPattern(/^https:\/\/[\x21-\x7e]{1,2040}$/)).pipe(
+    Schema.annotate({ description: "https address of at most 2048 ASCII characters" }),
+    Schema.RedactedFromValue
+  ),
   keys: Schema.Struct({
     p256dh: PublicKey,
-    auth: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_-]{22}$/)).pipe(Schema.RedactedFromValue)
+    auth: Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_-]{22}$/)).pipe(
+      Schema.annotate({ description: "16 bytes in base64url" }),
+      Schema.RedactedFromValue
+    )
   }),
   public_key: Schema.optionalKey(PublicKey)
 })
@@ -104,7 +111,11 @@ const Registering = Schema.Struct({
   push: Schema.Union([Apns, WebPush]),
   app_version: Schema.optionalKey(text(64)),
   os_version: Schema.optionalKey(text(64)),
-  locale: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}$/))),
+  locale: Schema.optionalKey(
+    Schema.String.check(Schema.isPattern(/^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}$/)).annotate({
+      description: "language tag such as es_ES"
+    })
+  ),
   preferences: Schema.optionalKey(Preferences)
 }).check(
   Schema.makeFilter(({ platform, push }) => platforms[push.provider] === platform, {
@@ -207,33 +218,55 @@ const register = HttpApiEndpoint.post("register", "/devices", {
   payload: RegisterDevice,
   success: [registration(201), registration(200)],
   error: refusals(...operationCodes.register)
-}).annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
+})
+  .annotate(OpenApi.Summary, "Registers this installation of the app for notifications, or renews it.")
+  .annotate(
+    OpenApi.Description,
+    "An app calls it at every start, and whenever its push token has changed: 201 for a new device, 200 for a renewed one. The answer never carries the push token."
+  )
 
 const get = HttpApiEndpoint.get("get", "/devices/:id", {
   params: { id: Id },
   success: HttpApiSchema.WithHeaders(Device, ETag),
   error: refusals(...operationCodes.get)
-}).annotate(OpenApi.Summary, "Says what is known of a device of this person.")
+})
+  .annotate(OpenApi.Summary, "Says what is known of a device of this person.")
+  .annotate(OpenApi.Description, "Answers even after the device has ended. The ETag is the version of the preferences.")
 
 const setPreferences = HttpApiEndpoint.put("setPreferences", "/devices/:id/preferences", {
   params: { id: Id },
-  headers: { "if-match": Schema.optionalKey(Schema.String) },
+  headers: { "if-match": Schema.optionalKey(Schema.String.annotate({ description: "the ETag that was read" })) },
   payload: Preferences,
   success: HttpApiSchema.WithHeaders(PreferencesSet, ETag),
   error: refusals(...operationCodes.setPreferences)
-}).annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
+})
+  .annotate(OpenApi.Summary, "Replaces what this device wants to hear, at the version that If-Match names.")
+  .annotate(
+    OpenApi.Description,
+    "The body is all of the preferences. With If-Match a concurrent change is refused as preferences_version_conflict; without it the last write wins."
+  )
 
 const revoke = HttpApiEndpoint.post("revoke", "/devices/:id/revoke", {
   params: { id: Id },
   success: DeviceRevoked,
   error: refusals(...operationCodes.revoke)
-}).annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
+})
+  .annotate(OpenApi.Summary, "Ends the device and forgets its push token: the first step of signing out.")
+  .annotate(
+    OpenApi.Description,
+    "Notifications that wait for the device are suppressed in the same transaction, and a repeated request gets the same answer. End the sign-in itself only afterwards, at /revoke."
+  )
 
 const test = HttpApiEndpoint.post("test", "/devices/:id/test", {
   params: { id: Id },
   success: DeviceTested,
   error: refusals(...operationCodes.test)
-}).annotate(OpenApi.Summary, "Rings this device, and says what happened at its provider.")
+})
+  .annotate(OpenApi.Summary, "Rings this device, and says what happened at its provider.")
+  .annotate(
+    OpenApi.Description,
+    "Waits up to eight seconds for the provider. accepted means that the provider took it; whether the device showed it is unknown."
+  )
 
 export class MobileApi extends HttpApiGroup.make("mobile")
   .add(register, get, setPreferences, revoke, test)
@@ -248,7 +281,12 @@ export const webPushKeyCodes = ["rate_limited", "bridge_persistence_error"] as c
 const webPushKey = HttpApiEndpoint.get("webPushKey", "/web-push-key", {
   success: Schema.Struct({ public_key: PublicKey }),
   error: refusals(...webPushKeyCodes)
-}).annotate(OpenApi.Summary, "The key with which a browser subscribes (applicationServerKey).")
+})
+  .annotate(OpenApi.Summary, "The key with which a browser subscribes (applicationServerKey).")
+  .annotate(
+    OpenApi.Description,
+    "Needs no bearer. After the operator has rotated the key it is another one; earlier subscriptions keep working."
+  )
 
 export class WebPushApi extends HttpApiGroup.make("web_push")
   .add(webPushKey)

@@ -137,4 +137,14 @@ layer(Service.layer)("for every method and content type,", (it) => {
       }
     })
   )
+
+  it.effect.each([
+    { SERVICE_BASE_URL: "https://bridge.example.com", SERVICE_AUTH_URL: "http://127.0.0.1:8788" },
+    { SERVICE_BASE_URL: "http://127.0.0.1:8787", SERVICE_AUTH_URL: "https://auth.example.com" }
+  ])("no answer sets it where people also use http: %o", (settings) =>
+    Effect.gen(function* () {
+      const { url } = yield* instance(settings)
+      assert.isNull((yield* send(`${url}/healthz`, { method: "GET" })).headers.get("strict-transport-security"))
+    })
+  )
 })

@@ -2,18 +2,23 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { OpenApi } from "effect/http-api"
+import { spawnSync } from "node:child_process"
+import { copyFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { examples, openApiDocument } from "../../../src/people/site/OpenApiDocument.ts"
 import { operatorPaths } from "../../../src/operator/tokens/Paths.ts"
 import { oauthPaths } from "../../../src/signin/oauth/metadata/Paths.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { read } from "../../support/run/Markdown.ts"
+import { packageRoot } from "../../support/run/Root.ts"
+import { temporaryFolder } from "../../support/service/PostgresUser.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const options = {
-  base_url: "https://bridge.example.com",
-  issuer: "https://bridge.example.com",
-  resource: "https://bridge.example.com/mcp",
+  base_url: "https://bridge.test",
+  issuer: "https://bridge.test",
+  resource: "https://bridge.test/mcp",
   registration: true,
   revocation: true,
   client_documents: true
@@ -22,6 +27,20 @@ const document: any = openApiDocument(options)
 const operations: ReadonlyArray<any> = Object.values(document.paths).flatMap((methods) =>
   Object.values(methods as object)
 )
+
+/** What the linter prints; it reads the rules beside the document. */
+const linted = (folder: string) => {
+  for (const rules of ["redocly.yaml", ".redocly.lint-ignore.yaml"])
+    copyFileSync(join(packageRoot, rules), join(folder, rules))
+  writeFileSync(join(folder, "openapi.json"), JSON.stringify(document, null, 1))
+  const linter = join(packageRoot, "node_modules/@redocly/cli/bin/cli.js")
+  const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" }
+  return spawnSync(process.execPath, [linter, "lint", "--format=json", "openapi.json"], {
+    cwd: folder,
+    env,
+    encoding: "utf8"
+  })
+}
 
 /** JSON without blanks, so that it can be found whatever its indentation. */
 const compact = (text: string) => text.replaceAll(/\s+/g, "")
@@ -38,6 +57,42 @@ describe("the OpenAPI document", () => {
       for (const name of Object.keys(part)) assert.match(name, /^[a-zA-Z0-9._-]+$/)
   })
 
+  it("says of each operation in a line what it does, and below what its caller has to know", () => {
+    for (const { description, operationId, summary } of operations) {
+      assert.match(summary, /^[A-Z].*\.$/, operationId)
+      assert.match(description, /^[A-Z].*\.$/, operationId)
+    }
+  })
+
+  it.effect("is clean under a strict linter", () =>
+    Effect.gen(function* () {
+      const { status, stderr, stdout } = linted(yield* temporaryFolder)
+      assert.strictEqual(status, 0, stderr)
+      const { problems, totals } = JSON.parse(stdout)
+      assert.deepStrictEqual(problems, [])
+      // As many as .redocly.lint-ignore.yaml explains: none of them is out of date.
+      assert.deepStrictEqual(totals, { errors: 0, warnings: 0, ignored: 4 })
+    })
+  )
+
+  it("describes each parameter", () => {
+    for (const { operationId, parameters = [] } of operations)
+      for (const { description, name } of parameters) assert.match(description, /^\w/, `${operationId} ${name}`)
+  })
+
+  it("describes each pattern in words", () => {
+    const undescribed = (value: unknown, path: string): ReadonlyArray<string> => {
+      if (typeof value !== "object" || value === null) return []
+      const { description, format, pattern } = value as Readonly<Record<string, unknown>>
+      const isRaw = typeof pattern === "string" && description === undefined && format === undefined
+      return [
+        ...(isRaw ? [path] : []),
+        ...Object.entries(value).flatMap(([name, part]) => undescribed(part, `${path}/${name}`))
+      ]
+    }
+    assert.deepStrictEqual(undescribed({ ...document.components, ...document.paths }, ""), [])
+  })
+
   it("leaves the declared contract as it is", () => {
     const declared: any = OpenApi.fromApi(Api)
     const { operator_token: added, ...securitySchemes } = document.components.securitySchemes
@@ -46,7 +101,10 @@ describe("the OpenAPI document", () => {
     for (const [path, methods] of Object.entries<any>(declared.paths))
       for (const [method, { parameters, responses }] of Object.entries<any>(methods)) {
         const served = document.paths[path][method]
-        assert.deepStrictEqual(served.parameters, parameters)
+        assert.deepStrictEqual(
+          served.parameters.map((parameter: any) => ({ ...parameter, description: undefined })),
+          parameters.map((parameter: any) => ({ ...parameter, description: undefined }))
+        )
         assert.deepStrictEqual(Object.keys(served.responses), Object.keys(responses))
       }
   })
@@ -80,8 +138,10 @@ layer(Service.layer)("the OpenAPI document of a service", (it) => {
       const { body } = yield* send(`${url}/openapi.json`, { method: "GET" })
       const served = Object.keys(body.paths)
       for (const [path, methods] of Object.entries({ ...oauthPaths(options), ...operatorPaths })) {
-        const { status } = yield* send(url + path, { method: Object.keys(methods!)[0]!.toUpperCase() })
+        const method = Object.keys(methods!)[0]!
+        const { status } = yield* send(url + path, { method: method.toUpperCase() })
         assert.strictEqual(served.includes(path), status !== 404, path)
+        if (status !== 404) assert.property(body.paths[path][method].responses, String(status), path)
       }
     })
   )

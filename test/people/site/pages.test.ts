@@ -271,7 +271,9 @@ layer(Service.layer)("the pages at /docs", (it) => {
         for (const [name, value] of Object.entries(environment))
           if (name.includes("SECRET")) assert.notInclude(page, value)
         assert.notMatch(markup, /<(script|style|img|iframe|object|embed)\b|<[^>]+ (style|on\w+)="|href="javascript:/i)
-        for (const [, target] of markup.matchAll(/(?:href|src|action)="([^"]*)"/g)) assert.match(target!, /^[/#]/)
+        const leads = path === "/docs/start" ? /^(?:[/#]|https:)/ : /^[/#]/
+        for (const [, target] of markup.matchAll(/href="([^"]*)"/g)) assert.match(target!, leads)
+        for (const [, target] of markup.matchAll(/(?:src|action)="([^"]*)"/g)) assert.match(target!, /^[/#]/)
       }
     })
   )
@@ -302,7 +304,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
         const others = new Set(["/", "/openapi.json", ...examples.map(({ path }) => path)])
         for (const [from, to] of links) {
           const [path, id] = to.startsWith("#") ? [from, to.slice(1)] : (to.split("#") as [string, string?])
-          if (others.has(path)) continue
+          if (others.has(path) || to.startsWith("https:")) continue
           assert.isTrue(ids.has(path), `${from} links to ${to}`)
           if (id !== undefined) assert.isTrue(ids.get(path)!.has(decodeURIComponent(id)), `${from} links to ${to}`)
         }

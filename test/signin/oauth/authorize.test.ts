@@ -356,6 +356,29 @@ layer(Service.layer)("the consent page", (it) => {
     })
   )
 
+  it.effect.each([
+    ["oauth_browser", "", iss],
+    ["__Host-oauth_browser", "; Secure", "https://bridge.example"]
+  ] as const)(
+    "sets the cookie %s that no script reads, and one of ten minutes once a token was entered",
+    ([name, secure, origin]) =>
+      Effect.gen(function* () {
+        const service = yield* instance({ SERVICE_BASE_URL: origin })
+        const { token } = yield* makeToken(service)
+        const browser = new Browser(service.url)
+        const set = ({ headers }: Answer) => headers.getSetCookie().join()
+        const path = `/authorize?${authorizeQuery({ client_id: yield* makeClient(service) })}`
+        const asked = yield* browser.get(path)
+        assert.match(set(asked), new RegExp(`^${name}=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax${secure}$`))
+        assert.strictEqual(set(yield* browser.get(path)), "", "the browser keeps its cookie")
+        const { csrf, request } = hiddenFields(yield* browser.get(asked.headers.get("location")!))
+        const fields = { csrf, request, project_token: token }
+        const entered = yield* post(`${service.url}/oauth/consent`, fields, { cookie: browser.cookie, origin })
+        const ofRequest = `${name}_${request}=[\\w-]{43}; Path=/; HttpOnly; SameSite=Lax${secure}; Max-Age=600`
+        assert.match(set(entered), new RegExp(`^${ofRequest}$`))
+      })
+  )
+
   it.effect("accepts forms from its own origin only", () =>
     Effect.gen(function* () {
       const { browser, page, service, token } = yield* open()

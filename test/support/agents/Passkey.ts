@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto"
 import { type Instance, makeToken } from "./Agent.ts"
+import type { Attestation } from "./Attestation.ts"
 import { csrfOf, Person } from "./Console.ts"
 
 export const named = "http://localhost:8787"
@@ -22,8 +23,12 @@ export interface Said {
   readonly userHandle?: string
   readonly challenge?: string
   readonly credentialId?: Buffer<ArrayBuffer>
-  /** A CBOR item and its statement instead of "none" and an empty map. */
-  readonly attestation?: readonly [format: string, statement: Uint8Array]
+  /** The id of the answer, beside the one that the authenticator has attested. */
+  readonly id?: string
+  /** The COSE algorithm of the key, -25 to -256, instead of ES256. */
+  readonly algorithm?: number
+  /** Instead of "none" and an empty map. */
+  readonly attestation?: Attestation
 }
 
 export class Authenticator {
@@ -55,7 +60,9 @@ export class Authenticator {
     const { x = "", y = "" } = this.publicKey.export({ format: "jwk" })
     // {1: 2, 3: -7, -1: 1, -2: x, -3: y}
     const cose = Buffer.concat([
-      Buffer.from("a50102032620012158", "hex"),
+      Buffer.from("a5010203", "hex"),
+      Buffer.from(said.algorithm === undefined ? [0x26] : [0x38, -1 - said.algorithm]),
+      Buffer.from("20012158", "hex"),
       Buffer.from([32]),
       Buffer.from(x, "base64url"),
       Buffer.from("2258", "hex"),
@@ -66,7 +73,9 @@ export class Authenticator {
     this.credentialId = said.credentialId ?? this.credentialId
     const attested = Buffer.concat([Buffer.alloc(16), u16(this.credentialId.length), this.credentialId, cose])
     const data = this.data(said, attested)
-    const [format, statement] = said.attestation ?? ["none", Buffer.from([0xa0])]
+    const clientData = clientDataOf("webauthn.create", options, said)
+    const attestation: Attestation = said.attestation ?? (() => ["none", Buffer.from([0xa0])])
+    const [format, statement] = attestation(Buffer.concat([data, sha256(clientData)]), this.privateKey)
     const attestationObject = Buffer.concat([
       Buffer.from([0xa3, 0x63]),
       Buffer.from("fmt"),
@@ -81,9 +90,8 @@ export class Authenticator {
       u16(data.length),
       data
     ])
-    const clientData = clientDataOf("webauthn.create", options, said)
     return JSON.stringify({
-      id: this.id,
+      id: said.id ?? this.id,
       type: "public-key",
       response: { clientDataJSON: base64url(clientData), attestationObject: base64url(attestationObject) }
     })

@@ -1,6 +1,7 @@
 /**
  * Renders a Markdown file of this repository. Links between the files lead to their pages; a link to a file that no page
- * shows, such as source code, becomes its text. A mermaid block is drawn here, and by GitHub.
+ * shows, such as source code, becomes its text. A mermaid block is drawn here, and by GitHub. Pictures are left out: they
+ * show the console, which is at hand where /docs is.
  */
 import MarkdownIt, { type Token } from "markdown-it"
 import { posix } from "node:path"
@@ -17,7 +18,7 @@ const parser = new MarkdownIt({ html: false, linkify: false, typographer: false 
 const unbroken = 32
 
 export const markdown = (file: string, text: string): Html => {
-  const tokens = parser.parse(text, {})
+  const tokens = parser.parse(text.replaceAll(/^<picture>[^]*?^<\/picture>$/gm, ""), {})
   identify(tokens)
   unlink(tokens, file)
   // The policy of the page allows no style in an attribute.

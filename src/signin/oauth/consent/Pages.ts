@@ -310,7 +310,10 @@ export const endPage = (reason: EndReason): { readonly status: number; readonly 
     body: page(
       title,
       html`<h1>${title}</h1>
-        <p class="soft">${sentence}</p>`
+        <p class="soft">${sentence}</p>
+        <div class="buttons">
+          <a class="button" href="/docs/troubleshooting#an-agent-does-not-connect">Troubleshooting</a>
+        </div>`
     )
   }
 }

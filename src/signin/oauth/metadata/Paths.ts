@@ -25,21 +25,24 @@ const json = (description: string, schema: object, example?: object) => ({
   content: { "application/json": { schema, ...(example && { example }) } }
 })
 
-/** The flat JSON of RFC 6749 5.2, by status. */
-const errors = (codes: ReadonlyArray<OAuthCode>) =>
-  Object.fromEntries(
-    Object.entries(Object.groupBy(codes, (code) => refuse(code).status)).map(([status, same]) => [
+/** The flat JSON of RFC 6749 5.2, by status. A body that is too large has the status 413 and the code `tooLarge`. */
+const errors = (tooLarge: OAuthCode, ...codes: ReadonlyArray<OAuthCode>) => ({
+  ...Object.fromEntries(
+    Object.entries(Object.groupBy([tooLarge, ...codes], (code) => refuse(code).status)).map(([status, same]) => [
       status,
-      json("Error", {
-        type: "object",
-        properties: {
-          error: { type: "string", enum: same },
-          error_description: text(same!.map((code) => `${code}: ${refuse(code).message}`).join(" "))
-        },
-        required: ["error", "error_description"]
-      })
+      error(same!, same!.map((code) => `${code}: ${refuse(code).message}`).join(" "))
     ])
-  )
+  ),
+  413: error([tooLarge], "The body is larger than 16 KiB."),
+  429: error(["temporarily_unavailable"], "Too many requests; wait as long as Retry-After says.")
+})
+
+const error = (codes: ReadonlyArray<OAuthCode>, description: string) =>
+  json("Error", {
+    type: "object",
+    properties: { error: { type: "string", enum: codes }, error_description: text(description) },
+    required: ["error", "error_description"]
+  })
 
 const form = (parameters: ReadonlyArray<Parameter>, example: object) => ({
   required: true,
@@ -103,6 +106,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.protectedResource",
       summary: "Names the authorization server of the MCP endpoint (RFC 9728).",
+      description:
+        "A client finds its address in the 401 of /mcp. The scopes are those of a contributor, so that one sign-in can write if the person allows it.",
       security: [],
       responses: { 200: json("The metadata", { type: "object" }, protectedResource(options)) }
     }
@@ -112,6 +117,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.authorizationServer",
       summary: "Describes the authorization server (RFC 8414).",
+      description:
+        "The endpoints and what they support. Addresses are the configured ones, never taken from the request.",
       security: [],
       responses: { 200: json("The metadata", { type: "object" }, authorizationServer(options)) }
     }
@@ -121,12 +128,15 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.authorize",
       summary: "Starts a sign-in in the person's browser; code and errors come with the redirect.",
+      description:
+        "Needs PKCE with S256. The person enters a project token or uses a passkey, decides whether the client may write, and allows or denies.",
       security: [],
       parameters: authorizing.map(({ name, required = false, says }) => ({
         name,
         in: "query",
         required,
-        schema: text(says)
+        description: says,
+        schema: { type: "string" }
       })),
       responses: {
         303: { description: "To the consent page, or to the redirect URI with `code` or `error`, `iss` and `state`" },
@@ -141,6 +151,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
       tags,
       operationId: "oauth.token",
       summary: "Exchanges a code, a refresh token or the assertion of a Bridge for tokens.",
+      description:
+        "A code works once, and a refresh token is replaced at each use. If the answer to a refresh was lost, repeat the request at once: within the grace period the same successor comes back.",
       security: [],
       requestBody: form(exchanging, {
         grant_type: "refresh_token",
@@ -155,7 +167,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
           refresh_token: synthetic("srt"),
           scope: "context:read memory:read tasks:read documents:read"
         }),
-        ...errors([
+        ...errors(
           "invalid_request",
           "invalid_grant",
           "invalid_dpop_proof",
@@ -166,7 +178,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
           "invalid_client",
           "server_error",
           "temporarily_unavailable"
-        ])
+        )
       }
     }
   },
@@ -176,6 +188,8 @@ export const oauthPaths = (options: MetadataOptions) => ({
         tags,
         operationId: "oauth.register",
         summary: "Registers a public client (RFC 7591).",
+        description:
+          "The client gets an id and no secret. It is deleted after 30 days if nobody has ever allowed it anything.",
         security: [],
         requestBody: {
           required: true,
@@ -201,13 +215,13 @@ export const oauthPaths = (options: MetadataOptions) => ({
             properties: { client_id: text("sci_...") },
             required: ["client_id"]
           }),
-          ...errors([
-            "invalid_redirect_uri",
+          ...errors(
             "invalid_client_metadata",
+            "invalid_redirect_uri",
             "unapproved_software_statement",
             "server_error",
             "temporarily_unavailable"
-          ])
+          )
         }
       }
     }
@@ -218,6 +232,7 @@ export const oauthPaths = (options: MetadataOptions) => ({
         tags,
         operationId: "oauth.revoke",
         summary: "Revokes a token of the client (RFC 7009); with a refresh token the whole sign-in.",
+        description: "A token that is unknown, or another client's, gets the same 200.",
         security: [],
         requestBody: form([{ name: "token", required: true, says: "The access or refresh token" }, client], {
           token: synthetic("srt"),
@@ -225,13 +240,13 @@ export const oauthPaths = (options: MetadataOptions) => ({
         }),
         responses: {
           200: { description: "It is revoked, or was never this client's" },
-          ...errors([
+          ...errors(
             "invalid_request",
             "unsupported_token_type",
             "invalid_client",
             "server_error",
             "temporarily_unavailable"
-          ])
+          )
         }
       }
     }
