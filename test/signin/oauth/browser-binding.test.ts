@@ -35,7 +35,10 @@ const stored: Request = {
 }
 /** Opens a stored request, which is found under its own id only. */
 const open = (changed: Partial<Request>, by: Parameters<ReturnType<typeof openRequest>>[0] = visit) =>
-  openRequest((id) => Effect.succeed(id === request_id ? Option.some({ ...stored, ...changed }) : Option.none()))(by, now)
+  openRequest((id) => Effect.succeed(id === request_id ? Option.some({ ...stored, ...changed }) : Option.none()))(
+    by,
+    now
+  )
 
 describe("an authorization request", () => {
   it.effect("is opened by the browser that made it", () =>
@@ -55,7 +58,9 @@ describe("an authorization request", () => {
     ["its own browser after five wrong tokens", { wrong_tokens: 5 }, visit, "too_many_tries"]
   ] as const)("is not opened by %s", ([, changed, by, reason]) =>
     Effect.gen(function* () {
-      const { reason: given } = yield* Effect.flip(open(changed, by) as Effect.Effect<unknown, { readonly reason: string }>)
+      const { reason: given } = yield* Effect.flip(
+        open(changed, by) as Effect.Effect<unknown, { readonly reason: string }>
+      )
       assert.strictEqual(given, reason)
     })
   )

@@ -58,7 +58,7 @@ export class WrongPasskey extends Data.TaggedError("WrongPasskey")<{
   readonly reason: WrongKey["reason"]
 }> {}
 
-/** The project token was entered too often. */
+/** The project token was entered too often, or what it grants was changed too often. */
 export class TooManySignIns extends Data.TaggedError("TooManySignIns")<{ readonly retryAfter: number }> {}
 
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
@@ -91,7 +91,7 @@ interface Decision extends Submission {
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
-/** Of one project token. Each may become a grant, whose rows stay for weeks. */
+/** Of one project token. Each entry may become a grant, and each change of a choice leaves an audit row: both stay for weeks. */
 const signInRate = { perSecond: 1 / 60, burst: 60 }
 
 export class Consent extends Context.Service<
@@ -111,7 +111,9 @@ export class Consent extends Context.Service<
       visit: Submission & { readonly answer: PasskeyAnswer }
     ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | TooManySignIns | WrongPasskey | Unavailable>
     /** Returns the address to redirect the browser to. */
-    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
+    readonly decide: (
+      visit: Decision
+    ) => Effect.Effect<string, ConsentEnded | TooManySignIns | WrongLabel | Unavailable>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -127,6 +129,10 @@ export class Consent extends Context.Service<
       const settings = yield* Settings
       const { access, authUrl, oauth, resource } = settings
       const signIns = bucketsIn(settings)(signInRate)
+      const countSignIn = (token_id: string) =>
+        Effect.flatMap(signIns.take(token_id), (wait) =>
+          wait === 0 ? Effect.void : new TooManySignIns({ retryAfter: wait })
+        )
       const store = Store.make(sql)
 
       const find = openRequest(store.find)
@@ -209,8 +215,7 @@ export class Consent extends Context.Service<
             if (Option.isNone(bearer) || Option.isNone(browser)) {
               return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
             }
-            const wait = yield* signIns.take(bearer.value.token_id)
-            if (wait > 0) return yield* new TooManySignIns({ retryAfter: wait })
+            yield* countSignIn(bearer.value.token_id)
             const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
             return Option.as(bound, browser.value)
           })
@@ -331,6 +336,7 @@ export class Consent extends Context.Service<
         const grant_id = request.grant_id!
         const revised = yield* store.reviseGrant({ ...chosen, grant_id })
         if (Option.isNone(revised)) return
+        yield* countSignIn(request.project_token_id!)
         yield* audit.done(now, {
           action: "oauth_grant.revised",
           project_id: request.project_id,
