@@ -140,7 +140,9 @@ layer(Service.layer)("a body", (it) => {
   it.effect("that is not declared as JSON is refused", () =>
     Effect.gen(function* () {
       for (const type of ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "x"]) {
-        isRefusal(yield* posted("{}", { "content-type": type }), 415, "unsupported_media_type")
+        // A browser gets a page only for an address that does not exist.
+        const refused = yield* posted("{}", { "content-type": type, accept: "text/html" })
+        isRefusal(refused, 415, "unsupported_media_type")
       }
     })
   )
@@ -530,16 +532,17 @@ layer(Service.layer)("every answer", (it) => {
     })
   )
 
-  it.effect("to a request whose user agent commands a terminal leaves it escaped in the audit log", () =>
+  it.effect("to a request whose user agent commands a terminal leaves 200 characters, escaped, in the audit log", () =>
     Effect.gen(function* () {
       const on = yield* Service
       const agent = yield* Agent.make(on)
-      const headers = { "user-agent": "curl\u009b31m\u00ad" }
+      const headers = { "user-agent": `curl\u009b31m\u00ad${" curl".repeat(50)}` }
       yield* agent.post("tools/call", { name: "memory_add", arguments: {} }, headers)
       const sql = yield* SqlClient.SqlClient
       const [row] = yield* sql<{ readonly user_agent: string }>`
         select user_agent from audit_event where project_id = ${agent.project_id}::uuid and action = 'mcp.write'`
-      assert.strictEqual(row?.user_agent, String.raw`curl\u009b31m\u00ad`)
+      const escaped = String.raw`curl\u009b31m\u00ad`
+      assert.strictEqual(row?.user_agent, `${escaped}${" curl".repeat(50)}`.slice(0, 200))
     })
   )
 

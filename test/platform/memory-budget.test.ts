@@ -4,7 +4,7 @@ import { Effect, Exit, Fiber, Latch } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
-import { budget, MemoryBudget } from "../../src/platform/edge/MemoryBudget.ts"
+import { budget, largestBody, MemoryBudget, share } from "../../src/platform/edge/MemoryBudget.ts"
 import { oldGeneration } from "../../src/platform/settings/Heap.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })
@@ -144,6 +144,9 @@ describe("the answers of one request, in a budget of 100 KiB, 50 for one owner",
         assert.isTrue(yield* settled(request.count(16 * kib, false)))
         request.settle(16 * kib)
       }
+      const large = open("a")
+      assert.isTrue(yield* settled(large.admit(50 * kib)))
+      assert.isTrue(yield* settled(open("a").count(16 * kib, false)), "beside answers that take the whole share")
     })
   )
 })
@@ -169,6 +172,28 @@ describe("what the answers to a batch may take", () => {
       yield* Effect.yieldNow
       yield* Fiber.interrupt(interrupted)
       assert.deepStrictEqual(yield* outcome(Effect.fail("broken")), Exit.fail("broken"))
+    }).pipe(Effect.provide(MemoryBudget.layer))
+  )
+})
+
+describe("a body", () => {
+  it.effect("counts by the length that it announces, a chunked one by the maximum, and not if it is small", () =>
+    Effect.gen(function* () {
+      const { body } = yield* MemoryBudget
+      const read = (headers: Readonly<Record<string, string>>, work: Effect.Effect<void> = Effect.void) =>
+        codeOf(body("a", { headers } as HttpServerRequest.HttpServerRequest, work))
+      const chunked = { "transfer-encoding": "chunked" }
+      for (let bytes = 0; bytes + largestBody <= share; bytes += largestBody) {
+        yield* Effect.forkChild(read(chunked, Effect.never))
+      }
+      yield* Effect.yieldNow
+      for (const small of [{}, { "content-length": "16384" }]) assert.strictEqual(yield* read(small), "done")
+      for (const large of [chunked, { "content-length": String(largestBody) }]) {
+        const waiting = yield* Effect.forkChild(read(large))
+        yield* Effect.yieldNow
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* Fiber.join(waiting), "rate_limited")
+      }
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
 })

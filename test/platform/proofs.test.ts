@@ -6,8 +6,7 @@ import { publicKeyIn } from "../../src/platform/proofs/PublicKey.ts"
 const signature = "A".repeat(86)
 const part = (json: string) => Buffer.from(json).toString("base64url")
 /** The same bytes, spelled by another last character. */
-const respelled = (text: string) =>
-  text.slice(0, -1) + String.fromCharCode(text.charCodeAt(text.length - 1) + 1)
+const respelled = (text: string) => text.slice(0, -1) + String.fromCharCode(text.charCodeAt(text.length - 1) + 1)
 
 describe("a JWT", () => {
   it("has at most 2048 characters", () => {

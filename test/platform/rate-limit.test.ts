@@ -75,6 +75,15 @@ describe("the buckets of a limit", () => {
     })
   )
 
+  it.effect("are given nothing back that nobody has taken", () =>
+    Effect.gen(function* () {
+      const buckets = bucketsOf(rate)
+      yield* buckets.giveBack("a")
+      assert.strictEqual(yield* buckets.take("a", 5), 0)
+      assert.strictEqual(yield* buckets.take("a"), 1)
+    })
+  )
+
   it.effect("are forgotten once they have been full", () =>
     Effect.gen(function* () {
       const buckets = bucketsOf(rate, 1000)
