@@ -75,10 +75,11 @@ export class Boundary extends Context.Service<
           ...(Option.isSome(date) && { date: date.value.toUTCString() }),
           "x-request-id": requestId
         })
-        const { network } = yield* Caller
-        const isFlood = needsNoCredential(template, request, complete) && (yield* free.take(network)) > 0
-        if (isFlood) yield* flood.wait
-        else if (complete.status === 429) yield* flood.waitIfMany
+        if (complete.status === 429) yield* flood.waitIfMany
+        else if (needsNoCredential(template, request, complete)) {
+          const { network } = yield* Caller
+          if ((yield* free.take(network)) > 0) yield* flood.wait
+        }
         yield* measure(template, request.method, complete.status, since)
         yield* record(request, complete)
         return complete
