@@ -435,7 +435,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
       yield* TestClock.adjust("20 seconds")
       yield* projects.enable(project_id)
       yield* projects.disable(project_id)
-      yield* TestClock.adjust("29 seconds")
+      yield* TestClock.adjust("10 seconds")
       assert.strictEqual((yield* Fiber.join(deleting))._tag, "project_not_disabled")
 
       yield* disable(on, project_id)
