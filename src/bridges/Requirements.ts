@@ -53,7 +53,8 @@ const outcomeOf = (exit: Exit.Exit<Response, unknown>): Outcome => {
   if (status === 401) return "rejected"
   return status < 400 || aboutState.has(status) ? "accepted" : "undecided"
 }
-const aboutState = new Set([403, 404, 409, 410, 422])
+/** Not 422: a secret in the text is refused before the credential is looked up. */
+const aboutState = new Set([403, 404, 409, 410])
 
 /** Runs the endpoint with the credential, which is not checked yet; answers `missing` if there is none. */
 const present =

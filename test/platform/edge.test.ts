@@ -423,7 +423,7 @@ layer(Service.layer)("every answer", (it) => {
   )
 
   it.effect(
-    "that refuses is logged with the caller's address and the code, and with nothing that the caller chose",
+    "that refuses is logged with the caller's address, the path and the code, and with no credential, header or body",
     () =>
       Effect.gen(function* () {
         const { lines, record } = recording()

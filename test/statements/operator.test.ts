@@ -218,7 +218,9 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
       select (jsonb_populate_record(e, '{"event_id": "${id(92)}"}')).* from audit_event e where event_id = '${id(91)}'`,
     bystander: "",
     act: (sql) => AuditStore.make(sql).list(ids.project, { after: id(92), limit: 9 }),
-    actsOn: { "that is older": `update audit_event set at = ${longAgo}, event_id = '${id(93)}' where event_id = '${id(91)}'` },
+    actsOn: {
+      "that is older": `update audit_event set at = ${longAgo}, event_id = '${id(93)}' where event_id = '${id(91)}'`
+    },
     actsNotOn: {
       "of the same time": `update audit_event set event_id = '${id(93)}' where event_id = '${id(91)}'`,
       "that is newer": `update audit_event set at = ${sqlNow} where event_id = '${id(91)}'`,

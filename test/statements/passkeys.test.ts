@@ -74,7 +74,12 @@ layer(TestDatabase.sql)("statements of passkeys", (it) => {
         from person_key_challenge c, generate_series(1, 49) n`,
     bystander: "",
     act: (sql) => {
-      const asked = { challenge_hash: sha256("new"), browser_hash: sha256("browser"), asked_by: "network" }
+      const asked = {
+        challenge_hash: sha256("new"),
+        browser_hash: sha256("browser"),
+        asked_by: "network",
+        site: "site"
+      }
       return Store.make(sql).insertChallenge(asked, inAnHour, now)
     },
     seen: `select from person_key_challenge having count(*) = 50 and not bool_or(challenge_hash = ${hash("challenge")})`,

@@ -339,21 +339,20 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
         from oauth_request r, generate_series(1, 49)`,
     bystander: "",
     act: (sql) => {
-      const another = { request_id: id(38), browser_hash: sha256("another"), client_id: "client", network: "network" }
+      const from = { network: "network", site: "site" }
+      const another = { request_id: id(38), browser_hash: sha256("another"), client_id: "client", ...from }
       const rest = { redirect_uri: "http://127.0.0.1/callback", state: undefined, scopes: ["memory:read"] as const }
       const opened = { ...another, ...rest, code_challenge: "c".repeat(43), dpop_jkt: null, expires_at: inAnHour }
       return AuthorizationRequestStore.make(sql).insert(opened, now)
     },
     seen: `select from oauth_request having count(*) = 50 and not bool_or(request_id = '${ids.request}')`,
+    actsOn: { "though it was denied": `update oauth_request set decided_at = ${past} ${oldest}` },
     actsNotOn: {
       "of another network": `update oauth_request set network = 'other' ${oldest}`,
       "with a project token": `update oauth_request set project_token_id = '${ids.projectToken}' ${oldest}`,
-      "after its decision": `update oauth_request set decided_at = ${past} ${oldest}`,
       "while another is of another network": `
         update oauth_request set network = 'other' where request_id = (select max(request_id::text)::uuid from oauth_request)`,
       "while another has a project token": `update oauth_request set project_token_id = '${ids.projectToken}'
-         where request_id = (select max(request_id::text)::uuid from oauth_request)`,
-      "while another is decided": `update oauth_request set decided_at = ${past}
          where request_id = (select max(request_id::text)::uuid from oauth_request)`
     }
   })

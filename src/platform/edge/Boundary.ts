@@ -18,7 +18,7 @@ import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf, siteOf } from "./Addresses.ts"
-import { makeFloodPause } from "./Floods.ts"
+import { makeFloodPauses } from "./Floods.ts"
 import { PageLimit } from "./PageLimit.ts"
 import { RateLimit } from "./RateLimit.ts"
 import { report } from "./Report.ts"
@@ -52,7 +52,8 @@ export class Boundary extends Context.Service<
         ...(secure && { "strict-transport-security": "max-age=31536000" })
       }
       const limited = yield* PageLimit
-      const pause = makeFloodPause()
+      const free = (yield* RateLimit).networks(freeRate)
+      const flood = makeFloodPauses()
       const record = yield* recorder
       const trace = yield* tracer
 
@@ -74,7 +75,11 @@ export class Boundary extends Context.Service<
           ...(Option.isSome(date) && { date: date.value.toUTCString() }),
           "x-request-id": requestId
         })
-        if (complete.status === 429) yield* pause
+        if (complete.status === 429) yield* flood.waitIfMany
+        else if (needsNoCredential(template, request, complete)) {
+          const { network } = yield* Caller
+          if ((yield* free.take(network)) > 0) yield* flood.wait
+        }
         yield* measure(template, request.method, complete.status, since)
         yield* record(request, complete)
         return complete
@@ -127,6 +132,14 @@ export const boundary = HttpRouter.middleware(
 )
 
 const uncached = { "cache-control": "no-store" }
+
+/** Of one address. What is beyond is answered late, never refused: it may come from a load balancer, or from many agents. */
+const freeRate = { perSecond: 100, burst: 1000 }
+
+/** Probes, preflights, metadata of OAuth, and refusals. Of other requests without a credential each has a limit of its own. */
+const needsNoCredential = (template = "", { method }: Request, { status }: Response) =>
+  status >= 400 || method === "OPTIONS" || template.startsWith("/.well-known/") || probes.includes(template)
+const probes = ["/healthz", "/readyz"]
 
 const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const [response] = yield* HttpServerError.causeResponse(cause)

@@ -1,17 +1,17 @@
 /**
- * Slows down floods (decisions.md, Rate limits): a caller who is refused and does not wait would get its next refusal at
- * once, and thousands of refusals a second would occupy the process. Callers who do wait notice nothing.
+ * Slows down floods (decisions.md, Rate limits): a caller who does not wait would get its next answer at once, and thousands
+ * of the cheapest answers a second would occupy the process. Callers who do wait notice nothing.
  */
 import { Effect } from "effect"
 
 /** Refusals that are answered at once in each second. */
 const free = 200
-/** Milliseconds that a further one waits; as a timer of Node, because it delays answers, not what they depend on. */
+/** Milliseconds that an answer waits; as a timer of Node, because it delays answers, not what they depend on. */
 const pauseMillis = 250
-/** Refusals that wait at the same time. */
+/** Answers that wait at the same time. */
 const most = 2_000
 
-export const makeFloodPause = () => {
+export const makeFloodPauses = () => {
   let second = 0
   let refused = 0
   let waiting = 0
@@ -21,12 +21,17 @@ export const makeFloodPause = () => {
     const timer = setTimeout(() => resume(Effect.void), pauseMillis)
     return Effect.sync(() => clearTimeout(timer))
   }).pipe(Effect.ensuring(Effect.sync(() => (waiting -= 1))))
+  const wait = Effect.suspend(() => (waiting >= most ? Effect.void : pause))
 
-  /** Run before a refusal is sent. */
-  return Effect.suspend(() => {
-    const now = Math.floor(performance.now() / 1000)
-    if (now !== second) [second, refused] = [now, 0]
-    refused += 1
-    return refused <= free || waiting >= most ? Effect.void : pause
-  })
+  return {
+    /** Run before what comes too often is answered. */
+    wait,
+    /** Run before a refusal is sent. */
+    waitIfMany: Effect.suspend(() => {
+      const now = Math.floor(performance.now() / 1000)
+      if (now !== second) [second, refused] = [now, 0]
+      refused += 1
+      return refused <= free ? Effect.void : wait
+    })
+  }
 }

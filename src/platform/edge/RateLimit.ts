@@ -70,6 +70,12 @@ export const bucketsOfPart = ({ burst, perSecond }: Rate, processes: number): Bu
   return { ...buckets, take: (key, cost = 1) => buckets.take(key, Math.min(cost, part.burst)) }
 }
 
+/** The buckets of one limit in this process. They admit everything with SERVICE_RATE_LIMITS=off. */
+export const bucketsIn =
+  ({ http, processes }: Settings["Service"]) =>
+  (rate: Rate): Buckets =>
+    http.rateLimits ? bucketsOfPart(rate, processes) : unlimited
+
 const unlimited: Buckets = {
   take: () => Effect.succeed(0),
   giveBack: () => Effect.void,
@@ -122,7 +128,7 @@ export const limitedTo =
 export class RateLimit extends Context.Service<
   RateLimit,
   {
-    /** The buckets of one limit; made where a layer is built. They admit everything with SERVICE_RATE_LIMITS=off. */
+    /** The buckets of one limit; made where a layer is built. */
     readonly buckets: (rate: Rate) => Buckets
     /** The same for the networks of callers (Addresses.ts). */
     readonly networks: (rate: Rate) => NetworkBuckets
@@ -130,8 +136,8 @@ export class RateLimit extends Context.Service<
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
-    Effect.map(Settings, ({ http, processes }) => {
-      const buckets = (rate: Rate) => (http.rateLimits ? bucketsOfPart(rate, processes) : unlimited)
+    Effect.map(Settings, (settings) => {
+      const buckets = bucketsIn(settings)
       return { buckets, networks: networksWith(buckets) }
     })
   )

@@ -1,12 +1,11 @@
 /** The statements for passkeys and their challenges. Locks are taken in one order: project, project token, passkey. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { crowd } from "../../platform/sql/Crowded.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Token } from "../sessions/SessionStore.ts"
 
-/** Of one session, or of one network in which nobody has signed in yet. */
-const maxOpen = 50
 /** Of one project token. */
 export const maxKeys = 10
 
@@ -43,6 +42,15 @@ const Own = Schema.Struct({ ...PersonKey.fields, credential_id: Schema.Uint8Arra
 
 const Changed = Schema.Struct({ project_id: Schema.String, first: Schema.Boolean })
 
+interface NewChallenge {
+  readonly challenge_hash: Uint8Array
+  readonly browser_hash: Uint8Array
+  /** A session, or the network of a browser that is not signed in. */
+  readonly asked_by: string
+  /** The IPv6 site of the network, or the network; null for a session. */
+  readonly site: string | null
+}
+
 interface NewKey {
   readonly person_key_id: string
   readonly credential_id: Uint8Array
@@ -53,30 +61,18 @@ interface NewKey {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Also deletes the oldest open challenges of the same session or network, so that `maxOpen` remain. */
-  const insertChallenge = (
-    challenge: { readonly challenge_hash: Uint8Array; readonly browser_hash: Uint8Array; readonly asked_by: string },
-    expires_at: Date,
-    now: Date
-  ) => sql`
-    with crowded as materialized (
-      select challenge_hash
-        from person_key_challenge
-       where challenge_hash in (
-         select challenge_hash
-           from person_key_challenge
-          where asked_by = ${challenge.asked_by}
-            and used_at is null
-          order by created_at desc
-         offset ${maxOpen - 1})
-         for update skip locked
-    ), dropped as (
-      delete from person_key_challenge c
-       using crowded
-       where c.challenge_hash = crowded.challenge_hash
-    )
-    insert into person_key_challenge (challenge_hash, browser_hash, asked_by, created_at, expires_at)
-    values (${challenge.challenge_hash}, ${challenge.browser_hash}, ${challenge.asked_by}, ${now}, ${expires_at})`
+  const open = crowd(sql, {
+    table: sql`person_key_challenge`,
+    key: sql`challenge_hash`,
+    network: sql`asked_by`,
+    counted: sql`used_at is null`
+  })
+
+  const insertChallenge = (challenge: NewChallenge, expires_at: Date, now: Date) => sql`
+    with dropped as (${open.besides(challenge.asked_by, challenge.site)})
+    insert into person_key_challenge (challenge_hash, browser_hash, asked_by, site, created_at, expires_at)
+    values (${challenge.challenge_hash}, ${challenge.browser_hash}, ${challenge.asked_by}, ${challenge.site}::text, ${now},
+            ${expires_at})`
 
   /** Uses the challenge up, whatever becomes of the answer. */
   const useChallenge = (challenge_hash: Uint8Array, browser_hash: Uint8Array, now: Date) =>
@@ -226,6 +222,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     insertChallenge,
+    boundChallenges: open.altogether,
     useChallenge,
     findChallenge,
     find,

@@ -16,6 +16,7 @@ import { salt, uuidAt } from "../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
+import { siteOf } from "../../platform/edge/Addresses.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { Page } from "../../platform/sql/Page.ts"
@@ -125,11 +126,12 @@ export class PersonKeys extends Context.Service<
       const store = Store.make(sql)
       const relyingParty = relyingPartyOf(baseUrl)
 
-      const challengeFor = Effect.fnUntraced(function* (browser: string, asked_by: string) {
+      const challengeFor = Effect.fnUntraced(function* (browser: string, asked_by: string, site: string | null) {
         const now = yield* clock.now
         const challenge = yield* salt
-        const stored = { challenge_hash: sha256(challenge), browser_hash: sha256(browser), asked_by }
+        const stored = { challenge_hash: sha256(challenge), browser_hash: sha256(browser), asked_by, site }
         yield* store.insertChallenge(stored, after(now, challengeTtl), now)
+        yield* store.boundChallenges
         return base64urlOf(challenge)
       })
 
@@ -148,7 +150,7 @@ export class PersonKeys extends Context.Service<
         if (token === undefined || session.person_key_id !== null) return yield* refuse("token_session_required")
         const keys = yield* own(session)
         if (keys.length >= Store.maxKeys) return yield* refuse("person_key_limit")
-        const challenge = yield* challengeFor(session.session_id, session.session_id)
+        const challenge = yield* challengeFor(session.session_id, session.session_id, null)
         const name = token.label === null ? token.project_name : `${token.label} · ${token.project_name}`
         return {
           challenge,
@@ -210,7 +212,7 @@ export class PersonKeys extends Context.Service<
         if (relyingParty === undefined) return yield* refuse("person_key_unavailable")
         const { network } = yield* Caller
         return {
-          challenge: yield* challengeFor(Redacted.value(browser), network),
+          challenge: yield* challengeFor(Redacted.value(browser), network, siteOf(network) ?? network),
           rpId: relyingParty.id,
           allowCredentials: [],
           userVerification: "required",

@@ -2,8 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option, Redacted } from "effect"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
-import type { Request } from "../../../src/signin/oauth/authorize/AuthorizationRequestStore.ts"
 import { checkCsrf, openRequest, renewed } from "../../../src/signin/oauth/consent/BrowserBinding.ts"
+
+type Request = Effect.Success<ReturnType<ReturnType<typeof openRequest>>>["request"]
 
 const now = new Date("2026-11-01T12:00:00Z")
 const request_id = "01990000-0000-7000-8000-000000000001"
@@ -11,6 +12,8 @@ const another_id = "01990000-0000-7000-8000-000000000002"
 const browser = Option.some(Redacted.make("the browser"))
 const another = Option.some(Redacted.make("another browser"))
 const visit = { request_id, browser }
+
+type Request = Effect.Success<ReturnType<Parameters<typeof openRequest>[0]>> extends Option.Option<infer R> ? R : never
 
 const stored: Request = {
   request_id,

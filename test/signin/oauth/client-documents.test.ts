@@ -167,7 +167,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       "requires a secret",
       (client_id) => ({ body: document({ client_id, token_endpoint_auth_method: "client_secret_post" }) })
     ],
-    ["redirects", (client_id) => ({ status: 302, headers: { location: documentUrl }, body: document({ client_id }) })],
+    ["redirects", (client_id) => ({ status: 302, headers: { location: "/elsewhere" }, body: document({ client_id }) })],
     ["is missing", () => ({ status: 404, body: "" })],
     ["is not JSON", () => ({ body: "{" })],
     [
@@ -180,7 +180,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     Effect.gen(function* () {
       const documents = yield* Documents
       const client_id = fresh()
-      documents.answer = () => answer(client_id)
+      documents.answer = (path) => (path === "/elsewhere" ? { body: document({ client_id }) } : answer(client_id))
       assert.strictEqual((yield* authorize(client_id)).status, 400)
       documents.answer = () => ({ body: document({ client_id }) })
       assert.strictEqual((yield* authorize(client_id)).status, 200)

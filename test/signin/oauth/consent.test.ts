@@ -20,9 +20,10 @@ const writes = ofRole("contributor").join(" ")
 /** Opens the consent page of a request for these scopes, with a token entered. */
 const opened = Effect.fnUntraced(function* (
   scope: string | undefined = writes,
-  options: Parameters<typeof makeToken>[1] = {}
+  options: Parameters<typeof makeToken>[1] = {},
+  at: ReturnType<typeof instance> | typeof Service = Service
 ) {
-  const service = yield* Service
+  const service = yield* at
   const issued = yield* makeToken(service, options)
   const client_id = yield* makeClient(service)
   const { challenge, verifier } = pkce()
@@ -100,6 +101,17 @@ layer(Service.layer)("a sign-in", (it) => {
         rows.map(({ action }) => action),
         ["oauth_grant.created", "oauth_grant.revised", "oauth_grant.code_exchanged"]
       )
+    })
+  )
+
+  it.effect("is changed as often as its project token may be entered: each change is an audit row", () =>
+    Effect.gen(function* () {
+      const { decide } = yield* opened(writes, {}, instance({ SERVICE_RATE_LIMITS: "on" }))
+      // Entering the token was the first of sixty.
+      for (let n = 0; n < 60; n++) assert.strictEqual((yield* decide({ label: `laptop ${n}` })).status, 303)
+      assert.strictEqual((yield* decide({ label: "laptop 59" })).status, 303)
+      const busy = yield* decide({ label: "laptop 60" })
+      assert.deepStrictEqual([busy.status, busy.headers.get("retry-after")], [429, "60"])
     })
   )
 

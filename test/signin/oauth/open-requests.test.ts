@@ -1,6 +1,6 @@
 /** What an open authorization request costs and keeps (decisions.md, Open authorization requests). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Clock, Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
@@ -20,10 +20,24 @@ const openIn = (network: string) =>
       sql<{ readonly n: number; readonly bytes: number }>`
         select count(*)::int as n, coalesce(max(pg_column_size(r.*)), 0)::int as bytes
           from oauth_request r
-         where network = ${network}`,
+         where network = ${network}
+           and project_token_id is null`,
       ([row]) => row!
     )
   )
+
+/** Requests that others have opened. */
+const open = (network: string, site: string, count: number) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const now = new Date(yield* Clock.currentTimeMillis)
+    yield* sql`
+      insert into oauth_request (
+        request_id, browser_hash, client_id, network, site, redirect_uri, scopes, code_challenge, created_at, expires_at)
+      select gen_random_uuid(), sha256('browser'), 'client', ${network}, ${site}, 'http://127.0.0.1/callback',
+             '{memory:read}', repeat('c', 43), ${now}::timestamptz, ${now}::timestamptz + interval '10 minutes'
+        from generate_series(1, ${count}::int)`
+  })
 
 layer(Service.layer, { timeout: "1 minute" })("open authorization requests", (it) => {
   it.effect("are at most 50 per address, whatever is sent; the oldest go", () =>
@@ -38,7 +52,7 @@ layer(Service.layer, { timeout: "1 minute" })("open authorization requests", (it
           { concurrency: 4 }
         )
       yield* flood(() => "203.0.113.8", 3)
-      const answers = yield* flood(() => "203.0.113.7", 1500)
+      const answers = yield* flood(() => "203.0.113.7", 200)
       assert.isTrue(answers.every(({ status }) => status === 303))
       yield* TestClock.adjust("1 second")
       yield* begin(on.url, query, "203.0.113.7")
@@ -50,6 +64,89 @@ layer(Service.layer, { timeout: "1 minute" })("open authorization requests", (it
       yield* begin(on.url, query, "2001:db8:1:2:ffff::")
       assert.strictEqual((yield* openIn("2001:db8:1:2::/64")).n, 50)
       assert.strictEqual((yield* openIn("203.0.113.8")).n, 3)
+    })
+  )
+
+  it.effect("of an IPv6 site are at most 400, which its networks divide", () =>
+    Effect.gen(function* () {
+      const on = yield* proxied
+      const sql = yield* SqlClient.SqlClient
+      const client_id = yield* makeClient(on)
+      yield* open("2001:db8:7:1::/64", "2001:db8:7::/48", 1)
+      for (let n = 2; n < 12; n++) yield* open(`2001:db8:7:${n}::/64`, "2001:db8:7::/48", 50)
+      yield* begin(on.url, authorizeQuery({ client_id }), "2001:db8:7:ff::1")
+      const counts = yield* sql<{ readonly n: number }>`
+        select count(*)::int as n
+          from oauth_request
+         where site = '2001:db8:7::/48'
+         group by network
+         order by n`
+      assert.deepStrictEqual(
+        counts.map(({ n }) => n),
+        [1, 1, ...Array.from({ length: 2 }, () => 39), ...Array.from({ length: 8 }, () => 40)]
+      )
+    })
+  )
+
+  it.effect("are at most 20,000 of all addresses together: those with the most lose their oldest", () =>
+    Effect.gen(function* () {
+      const on = yield* proxied
+      const sql = yield* SqlClient.SqlClient
+      const client_id = yield* makeClient(on)
+      const { token } = yield* makeToken(on)
+      const early = new Browser(on.url)
+      const honest = yield* early.authorize(authorizeQuery({ client_id }))
+      yield* TestClock.adjust("1 second")
+      for (let n = 0; n < 51; n++) yield* open(`2001:db8:${n}:1::/64`, `2001:db8:${n}::/48`, 400)
+      // The first one of a process looks whether all together are too many.
+      const late = yield* proxied
+      yield* begin(late.url, authorizeQuery({ client_id }), "203.0.113.9")
+      const [row] = yield* sql<{ readonly n: number }>`
+        select count(*)::int as n from oauth_request where project_token_id is null`
+      assert.strictEqual(row!.n, 20_000)
+      assert.isString(
+        answerOf(yield* early.submit(yield* early.submit(honest, { project_token: token }), { decision: "allow" }))[
+          "code"
+        ]
+      )
+    })
+  )
+
+  it.effect("are bounded though they are denied, which needs no project token", () =>
+    Effect.gen(function* () {
+      const on = yield* instance()
+      const client_id = yield* makeClient(on)
+      for (let n = 0; n < 55; n++) {
+        const browser = new Browser(on.url)
+        const page = yield* browser.authorize(authorizeQuery({ client_id }))
+        assert.strictEqual(answerOf(yield* browser.submit(page, { decision: "deny" }))["error"], "access_denied")
+      }
+      assert.strictEqual((yield* openIn("127.0.0.1")).n, 50)
+    })
+  )
+
+  it.effect("take a project token 60 times at once and then once a minute, from whatever address", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
+      const client_id = yield* makeClient(on)
+      const { token } = yield* makeToken(on)
+      const other = yield* makeToken(on)
+      const enter = (project_token: string) => {
+        const browser = new Browser(on.url)
+        return Effect.flatMap(browser.authorize(authorizeQuery({ client_id })), (page) =>
+          browser.submit(page, { project_token })
+        )
+      }
+      for (let n = 0; n < 60; n++) {
+        assert.strictEqual((yield* enter(token)).status, 200)
+        yield* TestClock.adjust("100 millis")
+      }
+      const busy = yield* enter(token)
+      assert.deepStrictEqual([busy.status, busy.headers.get("retry-after")], [429, "54"])
+      assert.strictEqual((yield* enter(other.token)).status, 200)
+      yield* TestClock.adjust("54 seconds")
+      assert.strictEqual((yield* enter(token)).status, 200)
+      assert.strictEqual((yield* enter(token)).status, 429)
     })
   )
 

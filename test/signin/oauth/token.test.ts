@@ -202,6 +202,19 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
+  it.effect("ends the grant if it is used again when it would have expired unused", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      yield* TestClock.adjust(Duration.days(29))
+      const first = yield* refresh(service, { client_id, refresh_token })
+      yield* TestClock.adjust(Duration.days(2))
+      yield* refresh(service, { client_id, refresh_token })
+      const successor = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
+      assert.strictEqual(successor.body.error, "invalid_grant")
+    })
+  )
+
   it.effect("ends the grant if it is used again after its successor was used", () =>
     Effect.gen(function* () {
       const service = yield* Service

@@ -14,7 +14,7 @@ export interface Embedder {
   readonly settings: Readonly<Record<string, string>>
   /** Every text that arrived, with what authorized it. */
   readonly received: Array<{ readonly text: string; readonly model: string; readonly key: string | undefined }>
-  /** Answers instead of the vectors; undefined answers with them. */
+  /** Answers at `url` instead of the vectors; undefined answers with them. Other paths answer with them anyway. */
   answer: ((response: ServerResponse, texts: ReadonlyArray<string>) => void) | undefined
 }
 
@@ -34,7 +34,8 @@ export const startEmbedder = (groups: ReadonlyArray<string> = []) =>
         const { input, model } = JSON.parse(await bodyOf(request)) as { input: ReadonlyArray<string>; model: string }
         const key = request.headers.authorization
         embedder.received.push(...input.map((text) => ({ text, model, key })))
-        if (embedder.answer !== undefined) return embedder.answer(response, input)
+        if (embedder.answer !== undefined && embedder.url.endsWith(request.url!))
+          return embedder.answer(response, input)
         send(response, 200, { data: input.map((text, index) => ({ index, embedding: vectorOf(text) })).toReversed() })
       })
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))

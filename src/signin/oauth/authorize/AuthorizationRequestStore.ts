@@ -5,14 +5,12 @@
  */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { crowd } from "../../../platform/sql/Crowded.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { isOpen, isUsable, sessionJoined } from "../../../platform/sql/OpenSession.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
-
-/** Requests of one network in which nobody has entered a project token yet. */
-const maxOpen = 50
 
 const Scopes = Schema.Array(Scope)
 const At = Schema.Date
@@ -65,6 +63,8 @@ interface NewRequest {
   readonly client_id: string
   /** What limits count as one client address. */
   readonly network: string
+  /** The IPv6 site of the network, or the network. */
+  readonly site: string
   readonly redirect_uri: string
   readonly state: string | undefined
   readonly scopes: ReadonlyArray<Scope>
@@ -81,33 +81,21 @@ interface NewGrant extends Audience {
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Also deletes the oldest requests of this network in which no project token was entered, so that `maxOpen` remain. */
+  const open = crowd(sql, {
+    table: sql`oauth_request`,
+    key: sql`request_id`,
+    network: sql`network`,
+    counted: sql`project_token_id is null`
+  })
+
   const insert = (request: NewRequest, now: Date) => sql`
-    with crowded as materialized (
-      select request_id
-        from oauth_request
-       where request_id in (
-         select request_id
-           from oauth_request
-          where network = ${request.network}
-            and project_token_id is null
-            and decided_at is null
-          order by created_at desc
-         offset ${maxOpen - 1})
-         and project_token_id is null
-         and decided_at is null
-         for update skip locked
-    ), dropped as (
-      delete from oauth_request r
-       using crowded
-       where r.request_id = crowded.request_id
-    )
+    with dropped as (${open.besides(request.network, request.site)})
     insert into oauth_request (
-      request_id, browser_hash, client_id, network, redirect_uri, state, scopes, code_challenge, dpop_jkt, created_at,
-      expires_at)
+      request_id, browser_hash, client_id, network, site, redirect_uri, state, scopes, code_challenge, dpop_jkt,
+      created_at, expires_at)
     values (${request.request_id}::uuid, ${request.browser_hash}, ${request.client_id}, ${request.network},
-            ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[], ${request.code_challenge},
-            ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
+            ${request.site}, ${request.redirect_uri}, ${request.state ?? null}, ${request.scopes}::text[],
+            ${request.code_challenge}, ${request.dpop_jkt}::bytea, ${now}, ${request.expires_at})`
 
   const found = (request_id: string, now: Date) => sql`
     select r.request_id, r.browser_hash, r.client_id, r.redirect_uri, r.state, r.scopes, r.code_challenge,
@@ -253,6 +241,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     insert,
+    boundAll: open.altogether,
     find,
     lock,
     findToken,

@@ -4,8 +4,9 @@
  * 1. The client and the redirect URI are checked first. Until both are valid, errors stay on a page of this service.
  * 2. Any other error is returned to the redirect URI. For clients that no operator created, only after the person has
  *    pressed a button, because anyone can register such a client and choose where it redirects (RFC 9700 4.11).
- * 3. A valid request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page. An address
- *    has at most 50 of them before a project token is entered (decisions.md, Open authorization requests).
+ * 3. A valid request is stored for ten minutes, bound to the browser's cookie, and decided at the consent page. Until a
+ *    project token is entered, their number is bounded per address and altogether (decisions.md, Open authorization
+ *    requests).
  */
 import { Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
@@ -14,6 +15,7 @@ import { uuid } from "../../../platform/crypto/Random.ts"
 import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
+import { siteOf } from "../../../platform/edge/Addresses.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Caller } from "../../../wire/Headers.ts"
 import { after } from "../../../wire/Instant.ts"
@@ -102,19 +104,22 @@ export class Authorize extends Context.Service<
 
         const now = yield* clock.now
         const request_id = yield* uuid
+        const { network } = yield* Caller
         yield* store.insert(
           {
             ...request.success,
             request_id,
             browser_hash: sha256(Redacted.value(browser)),
             client_id,
-            network: (yield* Caller).network,
+            network,
+            site: siteOf(network) ?? network,
             redirect_uri,
             state,
             expires_at: after(now, requestTtl)
           },
           now
         )
+        yield* store.boundAll
         return { request_id }
       }, persistence)
 

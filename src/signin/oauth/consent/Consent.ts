@@ -23,6 +23,7 @@ import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { bucketsIn } from "../../../platform/edge/RateLimit.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
 import { type PasskeyAnswer, PersonKeys, type WrongKey } from "../../passkeys/PersonKeys.ts"
 import { reportAgentToken, Sessions } from "../../sessions/Sessions.ts"
@@ -57,6 +58,9 @@ export class WrongPasskey extends Data.TaggedError("WrongPasskey")<{
   readonly reason: WrongKey["reason"]
 }> {}
 
+/** The project token was entered too often, or what it grants was changed too often. */
+export class TooManySignIns extends Data.TaggedError("TooManySignIns")<{ readonly retryAfter: number }> {}
+
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
 export class WrongLabel extends Data.TaggedError("WrongLabel")<{ readonly page: ConsentPage }> {}
 
@@ -87,6 +91,9 @@ interface Decision extends Submission {
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
+/** Of one project token. Each entry may become a grant, and each change of a choice leaves an audit row: both stay for weeks. */
+const signInRate = { perSecond: 1 / 60, burst: 60 }
+
 export class Consent extends Context.Service<
   Consent,
   {
@@ -94,17 +101,19 @@ export class Consent extends Context.Service<
     /** Enters a project token. Returns the value of the request's new cookie; the old one is worthless from now on. */
     readonly enterToken: (
       visit: Submission & { readonly token: Redacted.Redacted<string> }
-    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongToken | Unavailable>
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | TooManySignIns | WrongToken | Unavailable>
     /** The same, with the console session of the browser for the token. `session_id` is the one that the page named. */
     readonly useSession: (
       visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
-    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | SessionOver | Unavailable>
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | TooManySignIns | SessionOver | Unavailable>
     /** The same, with a passkey. It opens no session. */
     readonly usePasskey: (
       visit: Submission & { readonly answer: PasskeyAnswer }
-    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | WrongPasskey | Unavailable>
+    ) => Effect.Effect<Redacted.Redacted<string>, ConsentEnded | TooManySignIns | WrongPasskey | Unavailable>
     /** Returns the address to redirect the browser to. */
-    readonly decide: (visit: Decision) => Effect.Effect<string, ConsentEnded | WrongLabel | Unavailable>
+    readonly decide: (
+      visit: Decision
+    ) => Effect.Effect<string, ConsentEnded | TooManySignIns | WrongLabel | Unavailable>
   }
 >()("service/oauth/Consent") {
   static readonly layer = Layer.effect(
@@ -117,7 +126,13 @@ export class Consent extends Context.Service<
       const clients = yield* Clients
       const sessions = yield* Sessions
       const keys = yield* PersonKeys
-      const { access, authUrl, oauth, resource } = yield* Settings
+      const settings = yield* Settings
+      const { access, authUrl, oauth, resource } = settings
+      const signIns = bucketsIn(settings)(signInRate)
+      const countSignIn = (token_id: string) =>
+        Effect.flatMap(signIns.take(token_id), (wait) =>
+          wait === 0 ? Effect.void : new TooManySignIns({ retryAfter: wait })
+        )
       const store = Store.make(sql)
 
       const find = openRequest(store.find)
@@ -200,6 +215,7 @@ export class Consent extends Context.Service<
             if (Option.isNone(bearer) || Option.isNone(browser)) {
               return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
             }
+            yield* countSignIn(bearer.value.token_id)
             const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
             return Option.as(bound, browser.value)
           })
@@ -320,6 +336,7 @@ export class Consent extends Context.Service<
         const grant_id = request.grant_id!
         const revised = yield* store.reviseGrant({ ...chosen, grant_id })
         if (Option.isNone(revised)) return
+        yield* countSignIn(request.project_token_id!)
         yield* audit.done(now, {
           action: "oauth_grant.revised",
           project_id: request.project_id,

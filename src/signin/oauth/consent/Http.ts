@@ -153,6 +153,7 @@ const routes = HttpRouter.use((router) =>
           ConsentEnded: ({ reason }) => Effect.succeed(end(reason)),
           WrongToken: ({ page }) => ask(request, 422, page, { wrong: "token" }),
           WrongPasskey: ({ page, reason }) => ask(request, 422, page, { wrongPasskey: reason }),
+          TooManySignIns: ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter)),
           SessionOver: ({ page }) => ask(request, 422, page, { wrong: "session" }),
           FormError: () => Effect.succeed(end("malformed"))
         })
