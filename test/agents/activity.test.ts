@@ -1,6 +1,7 @@
 /** What happened in a project since a time, and its receipts (spec 4.11). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
@@ -92,6 +93,17 @@ layer(Service.layer)("activity", (it) => {
       const { next_cursor: cursor } = yield* since(a, { since: "24h", limit: 1 })
       assert.strictEqual((yield* a.call("activity", { since: "23h", cursor })).code, "cursor_invalid")
       assert.strictEqual((yield* a.call("activity", { since: "24h", kinds: ["note"], cursor })).code, "cursor_invalid")
+      const position = JSON.parse(Buffer.from(cursor, "base64url").toString())
+      const [at, id, asked] = position.k
+      for (const k of [
+        [at, id],
+        [at, "x", asked],
+        ["2026-02-30T00:00:00.000Z", id, asked],
+        [at, id, "yesterday"]
+      ]) {
+        const made = Buffer.from(JSON.stringify({ ...position, k })).toString("base64url")
+        assert.strictEqual((yield* a.call("activity", { since: "24h", cursor: made })).code, "cursor_invalid", `${k}`)
+      }
       for (const since of ["yesterday", "24", "h", "99999h", "2026-02-30T00:00:00Z", ""]) {
         const { code, details } = yield* a.call("activity", { since })
         assert.deepStrictEqual([code, details?.field], ["invalid_request", "since"], since)
@@ -112,6 +124,21 @@ layer(Service.layer)("activity", (it) => {
         page.activity.map(({ id }: { id: string }) => id),
         [decided.id, noted.id]
       )
+    })
+  )
+
+  it.effect("names each once, though another project has tasks of the same ids", () =>
+    Effect.gen(function* () {
+      const { a } = yield* project
+      const before = yield* since(a, { since: "24h" })
+      const copy = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        insert into task
+        select (jsonb_populate_record(t, jsonb_build_object('project_id', ${copy.project_id}::text, 'title', 'A copy'))).*
+          from task t
+         where project_id = ${a.project_id}::uuid`
+      assert.deepStrictEqual(yield* since(a, { since: "24h" }), before)
     })
   )
 
@@ -146,8 +173,10 @@ layer(Service.layer)("activity", (it) => {
       assert.deepStrictEqual(yield* sessions({ task_id: one.id, worker: "bob", since: "1h" }), ["c"])
       const { output } = yield* a.call("receipt_list", { worker: "bob", limit: 1 })
       assert.deepStrictEqual(yield* sessions({ worker: "bob", limit: 1, cursor: output.next_cursor }), ["b"])
-      const other = yield* a.call("receipt_list", { worker: "ada", limit: 1, cursor: output.next_cursor })
-      assert.strictEqual(other.code, "cursor_invalid")
+      for (const other of [{ worker: "ada" }, { worker: undefined }, { task_id: one.id }, { since: "1h" }]) {
+        const { code } = yield* a.call("receipt_list", { worker: "bob", ...other, cursor: output.next_cursor })
+        assert.strictEqual(code, "cursor_invalid", JSON.stringify(other))
+      }
     })
   )
 })

@@ -85,6 +85,15 @@ layer(Service.layer)("arguments as models write them", (it) => {
     })
   )
 
+  it.effect("an empty text is not absent", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { id } = yield* a.task("Task", { body: "To do" })
+      const { output } = yield* a.write("task_update", { id, expected_version: 1, body: "" })
+      assert.strictEqual(output.task.body, "")
+    })
+  )
+
   it.effect("an empty cursor, one status for a list, and numbers and booleans as text are understood", () =>
     Effect.gen(function* () {
       const a = yield* agent

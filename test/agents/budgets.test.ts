@@ -1,6 +1,6 @@
 /** The budgets of a project (decisions.md, Budgets of a project): no caller passes a limit, and no other project notices. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Stream } from "effect"
+import { Context, Deferred, Effect, Fiber, Metric, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { sweeps } from "../../src/agents/Wing.ts"
@@ -9,6 +9,7 @@ import { Limits } from "../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../src/operator/limits/LimitNames.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
+import { limitRefusals } from "../../src/platform/metrics/Metrics.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -165,6 +166,10 @@ layer(Service.layer)("a limit by size", (it) => {
       const task = yield* agent.task("Task", { body: "y".repeat(2000) })
       yield* setLimits(agent, { stored_bytes: 3000 })
       const before = yield* usage(agent)
+      const refusals = Effect.map(Metric.value(limitRefusals("stored_bytes")), (state) =>
+        Number((state as Metric.CounterState<number>).count)
+      )
+      const earlier = yield* refusals
       for (const refused of [
         yield* agent.write("memory_add", { kind: "note", body: "more" }),
         yield* agent.write("memory_add", { kind: "note", body: "more", supersedes: entry.id, idempotency_key: "k" }),
@@ -174,6 +179,7 @@ layer(Service.layer)("a limit by size", (it) => {
         assert.strictEqual(refused.code, "limit_exceeded")
         assert.deepInclude(refused.details, { limit: "stored_bytes", maximum: 3000 })
       }
+      assert.strictEqual((yield* refusals) - earlier, 4)
       assert.deepStrictEqual(yield* usage(agent), before)
       assert.isTrue((yield* agent.call("memory_get", { id: entry.id })).output.entry.active)
       const { output } = yield* agent.update(task, { body: "shorter", status: "in_progress" })
@@ -257,8 +263,10 @@ layer(Service.layer)("a limit on calls at once", (it) => {
 
   it.effect("refuses the next call after a second, and no call of another project", () =>
     Effect.gen(function* () {
-      const agent = yield* agentWith({ concurrent_calls: 1 })
-      const neighbour = yield* agentWith({ concurrent_calls: 1 })
+      // Each of two processes has half of a limit.
+      const on = yield* instance({ SERVICE_PROCESSES: "2" })
+      const agent = (yield* agentWith({ concurrent_calls: 2 })).at(on)
+      const neighbour = (yield* agentWith({ concurrent_calls: 2 })).at(on)
       const task = yield* agent.task("Task")
       yield* whileLocked(
         task.id,
@@ -273,6 +281,37 @@ layer(Service.layer)("a limit on calls at once", (it) => {
           yield* Effect.forkChild(Fiber.join(first))
         })
       )
+    })
+  )
+
+  it.effect("leaves connections to other projects, however many credentials the calls have", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      const colleague = yield* Agent.connect({ ...agent, token: yield* issueToken(yield* Service, agent.project_id) })
+      const task = yield* agent.task("Task")
+      const waiting = Effect.map(
+        SqlClient.SqlClient.use(
+          (sql) => sql<{ n: number }>`
+            select count(*)::int as n from pg_stat_activity
+             where datname = current_database() and wait_event_type = 'Lock'`
+        ),
+        ([row]) => row!.n
+      )
+      const calls = yield* whileLocked(
+        task.id,
+        Effect.gen(function* () {
+          const started = yield* Effect.forEach(indexes(8), (n) =>
+            Effect.forkChild((n < 4 ? agent : colleague).update(task, { title: "changed" }))
+          )
+          yield* Effect.repeat(waiting, { until: (n) => n >= 4, times: 5000 })
+          yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 100)))
+          // Of ten, known callers have eight, and one project half of these.
+          assert.strictEqual(yield* waiting, 4)
+          return started
+        })
+      )
+      const codes = codesOf(yield* Effect.forEach(calls, Fiber.join))
+      assert.deepStrictEqual([codes["ok"]?.length, codes["stale_version"]?.length], [1, 7])
     })
   )
 
@@ -339,6 +378,7 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
       const { code, details } = yield* write(agent)
       assert.strictEqual(code, "limit_exceeded")
       assert.deepStrictEqual(details, { limit: "writes_per_minute", value: 3, maximum: 3, retry_after: 10 })
+      assert.isUndefined((yield* agent.call("memory_search", { query: "x" })).code)
       assert.isUndefined((yield* write(colleague)).code)
       yield* TestClock.adjust("2 minutes")
       const later = yield* Effect.forEach(indexes(6), () => write(agent))

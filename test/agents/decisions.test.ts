@@ -239,7 +239,7 @@ layer(Service.layer)("a decision", (it) => {
     })
   )
 
-  it.effect("sent twice with one key is one answer; with another text the key is refused", () =>
+  it.effect("sent twice with one key is one answer; with another text, task or version the key is refused", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const a = yield* agent
@@ -249,8 +249,13 @@ layer(Service.layer)("a decision", (it) => {
       const second = yield* answer(service, ada, task, "UBL", "k")
       assert.deepStrictEqual([first.replayed, second.replayed], [false, true])
       assert.deepStrictEqual(second.answer, first.answer)
-      const other = yield* Effect.flip(answer(service, ada, task, "PDF", "k"))
-      assert.strictEqual(other._tag, "idempotency_conflict")
+      for (const other of [
+        answer(service, ada, task, "PDF", "k"),
+        answer(service, ada, yield* ask(a), "UBL", "k"),
+        answer(service, ada, { ...task, version: task.version + 1 }, "UBL", "k")
+      ]) {
+        assert.strictEqual((yield* Effect.flip(other))._tag, "idempotency_conflict")
+      }
       assert.lengthOf(yield* audited(a.project_id), 1)
     })
   )

@@ -34,6 +34,11 @@ plain("consecutive fragments of any text concatenate to its bytes, and none spli
   )
 })
 
+plain("a fragment ends with a line that ends in the second half of its window", () => {
+  const ends = (text: string) => endOf(Buffer.from(text), 0, 10)
+  assert.deepStrictEqual([ends("12345\n78901234"), ends("1234\n678901234")], [6, 10])
+})
+
 layer(Service.layer)("documents", (it) => {
   const setUp = Effect.gen(function* () {
     const service = yield* Service
@@ -151,11 +156,24 @@ layer(Service.layer)("documents", (it) => {
     "bytes that differ from the pinned file are never served",
     Effect.gen(function* () {
       const { agent, commit, pin } = yield* setUp
-      const { blob_oid, document_id } = yield* pin(commit({ "a.md": `x ${randomUUID()}` }), "a.md")
-      yield* SqlClient.SqlClient.use(
-        (sql) => sql`update document_blob set bytes = set_byte(bytes, 0, 65) where blob_oid = ${blob_oid}`
-      )
-      assert.strictEqual((yield* agent.call("git_document_get", { document_id })).code, "document_unavailable")
+      const sql = yield* SqlClient.SqlClient
+      const other = "b".repeat(40)
+      const changes = [
+        (oid: string) => sql`update document_blob set bytes = set_byte(bytes, 0, 65) where blob_oid = ${oid}`,
+        (oid: string) => sql`update document_blob set sha256 = sha256('x') where blob_oid = ${oid}`,
+        (oid: string) =>
+          Effect.andThen(
+            sql`insert into document_blob
+                select (jsonb_populate_record(b, jsonb_build_object('blob_oid', ${other}::text))).*
+                  from document_blob b where blob_oid = ${oid}`,
+            sql`update pinned_document set blob_oid = ${other} where blob_oid = ${oid}`
+          )
+      ]
+      for (const change of changes) {
+        const { blob_oid, document_id } = yield* pin(commit({ "a.md": `x ${randomUUID()}` }), "a.md")
+        yield* change(blob_oid)
+        assert.strictEqual((yield* agent.call("git_document_get", { document_id })).code, "document_unavailable")
+      }
     })
   )
 

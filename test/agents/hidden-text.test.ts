@@ -163,6 +163,14 @@ layer(Service.layer)("text that agents write", (it) => {
     )
   }
 
+  it.effect("refuses them in a tag, where a dash would stand for them", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { code, details } = yield* a.write("memory_add", { kind: "note", body: "x", tags: ["one", "a\u202eb"] })
+      assert.deepStrictEqual([code, details.field], ["invalid_request", "tags.1"])
+    })
+  )
+
   it.effect("refuses a title without a visible character, and makes none of a body", () =>
     Effect.gen(function* () {
       const a = yield* agent

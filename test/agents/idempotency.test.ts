@@ -5,9 +5,11 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { canonical } from "../../src/agents/continuity/Idempotency.ts"
+import { type ToolName, tools } from "../../src/agents/mcp/Tools.ts"
 import { sweeps } from "../../src/agents/Wing.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { examplesFor } from "../support/agents/Examples.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -21,6 +23,33 @@ describe("the canonical form of a request", () => {
     assert.notStrictEqual(canonical({ tags: ["x", "y"] }), canonical({ tags: ["y", "x"] }))
   })
 })
+
+/** Another valid value for fields that take one of a few. */
+const literals: Readonly<Record<string, string>> = {
+  kind: "note",
+  status: "open",
+  outcome: "progress",
+  blocked_kind: "other"
+}
+
+const anotherFor = (field: string, value: unknown) => {
+  if (typeof value === "number") return value + 1
+  if (typeof value === "boolean") return !value
+  const text = String(value)
+  if (/^[0-9a-f-]{36,40}$/.test(text)) return `${text.slice(0, -1)}${text.endsWith("7") ? "8" : "7"}`
+  return literals[field] ?? `${text}x`
+}
+
+/** The request once for each value in it, with another value there. */
+const variantsOf = <A>(value: A, field = ""): ReadonlyArray<readonly [where: string, other: A]> => {
+  if (typeof value !== "object" || value === null) return [[field, anotherFor(field, value) as A]]
+  return Object.entries(value).flatMap(([name, member]) =>
+    variantsOf(member, Array.isArray(value) ? field : name).map(([where, other]) => {
+      const changed = Array.isArray(value) ? value.with(Number(name), other) : { ...value, [name]: other }
+      return [`${name}.${where}`, changed as A] as const
+    })
+  )
+}
 
 layer(Service.layer)("an idempotency key", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
@@ -77,14 +106,22 @@ layer(Service.layer)("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is refused with another request", () =>
-    Effect.gen(function* () {
-      const a = yield* agent
-      yield* a.note("one", { idempotency_key: "key-1" })
-      const other = yield* a.write("memory_add", { kind: "note", body: "other", idempotency_key: "key-1" })
-      assert.strictEqual(other.code, "idempotency_conflict")
-    })
-  )
+  for (const [name, { input }] of Object.entries(tools)) {
+    if (!("fields" in input && "idempotency_key" in input.fields)) continue
+    it.effect(`is refused with another request, whichever of its values differs: ${name}`, () =>
+      Effect.gen(function* () {
+        const a = yield* agent
+        const given: Readonly<Record<string, unknown>> = (yield* examplesFor(a))[name as ToolName]
+        const { idempotency_key, write_context, ...content } = given
+        assert.isFalse((yield* a.call(name, given)).output.replayed)
+        for (const [where, other] of variantsOf(content)) {
+          const { code, text } = yield* a.call(name, { ...other, idempotency_key, write_context })
+          assert.strictEqual(code, "idempotency_conflict", `${where}: ${text}`)
+        }
+        assert.isTrue((yield* a.call(name, given)).output.replayed)
+      })
+    )
+  }
 
   it.effect("stays unused when the call fails", () =>
     Effect.gen(function* () {

@@ -70,62 +70,64 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
     })
   )
 
-  it.effect("lets 64 callers of a project wait with one statement a second, and others work meanwhile", () =>
-    Effect.gen(function* () {
-      const statements: Array<string> = []
-      let reads = 0
-      const { layer: counting } = faultyDatabase((statement) => {
-        if (statement.includes("with ordinality as w")) statements.push(statement)
-        if (statement.includes("d.depends_on::text") && !statement.includes("for no key update")) reads += 1
-        return statement
-      })
-      const read = (count: number) =>
-        Effect.promise(() => vi.waitUntil(() => reads >= count, { timeout: 20_000 })).pipe(Effect.andThen(settled))
-      const service = yield* instance({}, counting)
-      const a = yield* Agent.make(service)
-      const task = yield* ask(a)
-      const calls = yield* Effect.forEach(Array.from({ length: 64 }), () => waits(a, task))
-      yield* read(64)
-      const full = yield* a.call("task_wait", { id: task.id, version: task.version })
-      assert.strictEqual(full.code, "limit_exceeded")
-      assert.deepStrictEqual(full.details, { limit: "waiters", value: 64, maximum: 64, retry_after: 1 })
-      // A colleague has fewer waiters, so one of these gives way.
-      const colleague = yield* Agent.make(service, { project_id: a.project_id })
-      const colleagues = yield* waits(colleague, task)
-      const ended = () => calls.filter((call) => call.pollUnsafe() !== undefined)
-      yield* Effect.promise(() => vi.waitUntil(() => ended().length > 0, { timeout: 20_000 }))
-      const gone = ended()
-      assert.lengthOf(gone, 1)
-      assert.deepInclude((yield* Fiber.join(gone[0]!)).output, { changed: false })
-      calls.splice(calls.indexOf(gone[0]!), 1, colleagues)
-      const other = yield* Agent.make(service)
-      const theirs = yield* ask(other)
-      const earlier = reads
-      const theirCall = yield* waits(other, theirs, 1)
-      // A project has eight calls at once; those that wait are none of them.
-      yield* Effect.forEach(Array.from({ length: 16 }), () => a.note("meanwhile"), { concurrency: 8 })
-      yield* read(earlier + 1)
-      const before = statements.length
-      const seconds = yield* passUntil([theirCall])
-      assert.isAtMost(statements.length - before, seconds + 1)
-      assert.isAtLeast(statements.length, 1)
-      assert.isTrue(calls.every((call) => call.pollUnsafe() === undefined))
-      yield* answer(service, person(a.project_id), task, "UBL")
-      yield* passUntil(calls)
-      for (const call of calls) {
+  it.effect(
+    "lets 32 callers of a project wait at one of two processes, with one statement a second, and others work meanwhile",
+    () =>
+      Effect.gen(function* () {
+        const statements: Array<string> = []
+        let reads = 0
+        const { layer: counting } = faultyDatabase((statement) => {
+          if (statement.includes("with ordinality as w")) statements.push(statement)
+          if (statement.includes("d.depends_on::text") && !statement.includes("for no key update")) reads += 1
+          return statement
+        })
+        const read = (count: number) =>
+          Effect.promise(() => vi.waitUntil(() => reads >= count, { timeout: 20_000 })).pipe(Effect.andThen(settled))
+        const service = yield* instance({ SERVICE_PROCESSES: "2" }, counting)
+        const a = yield* Agent.make(service)
+        const task = yield* ask(a)
+        const calls = yield* Effect.forEach(Array.from({ length: 32 }), () => waits(a, task))
+        yield* read(32)
+        const full = yield* a.call("task_wait", { id: task.id, version: task.version })
+        assert.strictEqual(full.code, "limit_exceeded")
+        assert.deepStrictEqual(full.details, { limit: "waiters", value: 32, maximum: 32, retry_after: 1 })
+        // A colleague has fewer waiters, so one of these gives way.
+        const colleague = yield* Agent.make(service, { project_id: a.project_id })
+        const colleagues = yield* waits(colleague, task)
+        const ended = () => calls.filter((call) => call.pollUnsafe() !== undefined)
+        yield* Effect.promise(() => vi.waitUntil(() => ended().length > 0, { timeout: 20_000 }))
+        const gone = ended()
+        assert.lengthOf(gone, 1)
+        assert.deepInclude((yield* Fiber.join(gone[0]!)).output, { changed: false })
+        calls.splice(calls.indexOf(gone[0]!), 1, colleagues)
+        const other = yield* Agent.make(service)
+        const theirs = yield* ask(other)
+        const earlier = reads
+        const theirCall = yield* waits(other, theirs, 1)
+        // A project has four calls at once here; those that wait are none of them.
+        yield* Effect.forEach(Array.from({ length: 8 }), () => a.note("meanwhile"), { concurrency: 4 })
+        yield* read(earlier + 1)
+        const before = statements.length
+        const seconds = yield* passUntil([theirCall])
+        assert.isAtMost(statements.length - before, seconds + 1)
+        assert.isAtLeast(statements.length, 1)
+        assert.isTrue(calls.every((call) => call.pollUnsafe() === undefined))
+        yield* answer(service, person(a.project_id), task, "UBL")
+        yield* passUntil(calls)
+        for (const call of calls) {
+          const { output, text } = yield* Fiber.join(call)
+          assert.isTrue(output?.changed, text)
+        }
+        const again = yield* a.call("task_wait", { id: task.id, version: task.version })
+        assert.isTrue(again.output.changed)
+        // Nobody waits any more, so all places are free.
+        const later = yield* ask(a)
+        const call = yield* waits(a, later, 1)
+        yield* settled
+        yield* passUntil([call])
         const { output, text } = yield* Fiber.join(call)
-        assert.isTrue(output?.changed, text)
-      }
-      const again = yield* a.call("task_wait", { id: task.id, version: task.version })
-      assert.isTrue(again.output.changed)
-      // Nobody waits any more, so all places are free.
-      const later = yield* ask(a)
-      const call = yield* waits(a, later, 1)
-      yield* settled
-      yield* passUntil([call])
-      const { output, text } = yield* Fiber.join(call)
-      assert.isFalse(output?.changed, text)
-    })
+        assert.isFalse(output?.changed, text)
+      })
   )
 
   it.effect("tells nobody anything whose credential has ended meanwhile", () =>

@@ -325,6 +325,41 @@ layer(Service.layer)("tasks", (it) => {
     )
   }
 
+  it.effect("a cursor of another list of tasks is refused, and so is one that no page ended with", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { id } = yield* a.task("T")
+      yield* a.task("U")
+      const { next_cursor } = (yield* a.call("task_list", { limit: 1 })).output
+      const position = JSON.parse(Buffer.from(next_cursor, "base64url").toString())
+      const cursorOf = (changed: object) =>
+        Buffer.from(JSON.stringify({ ...position, ...changed })).toString("base64url")
+      const [priority, at] = position.k
+      for (const given of [
+        { order: "updated" },
+        { status: ["open"] },
+        { ready: true },
+        { assignee: "ada" },
+        { tag: "ci" },
+        { parent: id },
+        { cursor: cursorOf({ v: 2 }) },
+        ...[
+          [5, at, id],
+          [-1, at, id],
+          [1.5, at, id],
+          [priority, "2026-01-01", id],
+          [priority, at, "x"],
+          [at, id]
+        ].map((k) => ({ cursor: cursorOf({ k }) }))
+      ]) {
+        const { code } = yield* a.call("task_list", { limit: 1, cursor: next_cursor, ...given })
+        assert.strictEqual(code, "cursor_invalid", JSON.stringify(given))
+      }
+      const [last] = (yield* a.call("task_list", { cursor: next_cursor })).output.tasks
+      assert.strictEqual(last.title, "U")
+    })
+  )
+
   it.effect("task_list filters by status, assignee and tag and omits bodies", () =>
     Effect.gen(function* () {
       const a = yield* agent

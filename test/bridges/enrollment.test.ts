@@ -8,7 +8,8 @@ import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
-import { type Bridge, makeProject } from "../support/bridges/Bridge.ts"
+import { type Bridge, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { firstPage } from "../support/run/Page.ts"
 import { unchanged } from "../support/run/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
@@ -373,6 +374,18 @@ layer(Service.layer)("the operator", (it) => {
       })
       assert.strictEqual(yield* issue(bridge.project_id), "project_disabled")
       assert.strictEqual(yield* issue(randomUUID()), "project_not_found")
+    })
+  )
+
+  it.effect("may name an account reference twice; the credential carries it once", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { project_id } = yield* fresh()
+      const references = ["github:octo", "github:octo"]
+      const { credential_id } = yield* issueCredential(service, project_id, { references })
+      const issued = yield* Context.get(service.services, Credentials).list(project_id, firstPage)
+      const row = issued.find((one) => one.credential_id === credential_id)
+      assert.deepStrictEqual(row?.account_references, ["github:octo"])
     })
   )
 

@@ -327,9 +327,17 @@ layer(Service.layer)("key rotation", (it) => {
       yield* minutes(1)
       assert.deepStrictEqual(yield* bridges.requireKeyRotation(project_id, bridge_id), first)
       assert.strictEqual((yield* askProven(on, "self", on.token, on.old)).body.key.rotation_required, true)
-      const prepared = (yield* prepareKey(on, on.token, on.old, on.next)).body
-      expect(yield* confirmKey(on, on.token, on.old, on.next, prepared), 200)
-      assert.strictEqual((yield* askProven(on, "self", on.token, on.next)).body.key.rotation_required, false)
+      // The same key enrolled again is as unwanted as before.
+      yield* minutes(1)
+      const { token } = yield* holder(yield* withNewCredential(on.bridge, { reenroll: bridge_id }), "after")
+      assert.deepStrictEqual(
+        (yield* shown(on.bridge)).tokens.map(({ state }) => state),
+        ["active", "revoked"]
+      )
+      assert.strictEqual((yield* askProven(on, "self", token, on.old)).body.key.rotation_required, true)
+      const prepared = (yield* prepareKey(on, token, on.old, on.next)).body
+      expect(yield* confirmKey(on, token, on.old, on.next, prepared), 200)
+      assert.strictEqual((yield* askProven(on, "self", token, on.next)).body.key.rotation_required, false)
       assert.isNull((yield* shown(on.bridge)).key_rotation_required_since)
       yield* revokeIdentity(on.bridge)
       const refused = yield* Effect.flip(bridges.requireKeyRotation(project_id, bridge_id))

@@ -132,6 +132,24 @@ it("pending migrations are reported but not run, and settings that can lose comm
   expect(present).toBe(false)
 })
 
+it("a schema of a newer release is reported; one on which this release cannot work stops every other command", async () => {
+  result(await service.on("service").run("migrate", "--json"))
+  const newer = "insert into schema_migration (migration_id, name, checksum) values (9000, '9000_next.sql', '')"
+  await service.query("service", newer)
+  const doctor = async () => messages(await service.on("service").run("doctor", "--json"))["migrations"]
+  expect(await doctor()).toBe(
+    "ok The schema belongs to a newer release, which has migrations/9000_next.sql. This release works on it, too."
+  )
+  const requires = "create function schema_requires() returns int language sql as 'select 8999'"
+  await service.query("service", requires)
+  expect(await doctor()).toBe(
+    "fail The schema belongs to a newer release, and this release cannot use it: it has migrations/9000_next.sql. Start the release that has this file, or restore a backup that this release made."
+  )
+  expect(refusal(await service.on("service").run("migrate", "--json"))).toEqual([78, "migration_error"])
+  await service.query("service", "drop function schema_requires")
+  await service.query("service", "delete from schema_migration where migration_id = 9000")
+})
+
 it("weak secrets, unusual lifetimes and edited migrations are reported; the latter stop every other command", async () => {
   result(await service.on("service").run("migrate", "--json"))
   await service.query("service", "update schema_migration set checksum = 'edited' where migration_id = 1")

@@ -1,23 +1,27 @@
 /** Operators from elsewhere: the endpoint, and service-admin with --service and with profiles. */
-import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer } from "effect"
+import { assert, describe, it, layer, vi } from "@effect/vitest"
+import { Context, Duration, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { commands } from "../../cli/commands/all.ts"
 import { pathFlags } from "../../cli/support/Flags.ts"
 import { argumentsOf, flagsOf } from "../../cli/support/remote/flags.ts"
+import { call } from "../../cli/support/remote/call.ts"
 import { served } from "../../cli/support/remote/Served.ts"
+import { ServiceUrl } from "../../cli/support/remote/Target.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
+import { Commands, type RemoteCommand } from "../../src/operator/Commands.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
 import { findToken } from "../../src/platform/crypto/Tokens.ts"
 import { command, makeOperatorToken } from "../support/agents/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
+import { send } from "../support/network/Http.ts"
 import { read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { packageRoot } from "../support/run/Root.ts"
@@ -105,6 +109,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const { project_id }: any = yield* json("create-project", "--name", "A day's work")
       assert.match((yield* run("list-bridges")).stdout, /create-bridge-enrollment-credential --account-reference/)
       yield* json("approve-account-reference", "--project", "A day's work", "--reference", "github:octo")
+      yield* command(service, yield* makeOperatorToken(service), "create-project", { name: "Next door" })
       yield* json(...set, "--project", project_id)
       const issue = ["create-bridge-enrollment-credential", "--account-reference", "github:octo"]
       const credential: any = yield* json(...issue, "--out", join(home, "one"))
@@ -201,7 +206,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const all = yield* tokens.list(firstPage)
       const { token_id } = all.at(-2)!
       assert.isNotNull(all.at(-2)!.last_used_at)
-      assert.deepStrictEqual(yield* tokens.revoke(token_id), yield* tokens.revoke(token_id))
+      const { revoked_at } = yield* tokens.revoke(token_id)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* tokens.revoke(token_id), { revoked_at })
       assert.deepStrictEqual(yield* status(revoked), [401, "unauthorized"])
       yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(yield* status(short), [401, "unauthorized"])
@@ -287,7 +294,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         minted
       })
       const first = yield* issue
-      assert.strictEqual(first.status, 200)
+      assert.deepStrictEqual([first.status, first.headers.get("cache-control")], [200, "no-store"])
       assert.deepStrictEqual((yield* issue).body, first.body)
       const { body: list } = yield* command(service, bearer, "list-project-tokens", { project: project.project_id })
       assert.strictEqual(list.items.length, 1)
@@ -351,6 +358,26 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
     })
   )
 
+  it.effect("do not follow a redirect with the token", () =>
+    Effect.gen(function* () {
+      const { recorded, url } = yield* recorder("http://127.0.0.1:1")
+      const moved = yield* Effect.acquireRelease(
+        Effect.callback<Server>((resume) => {
+          const server = createServer((_, response) => response.writeHead(307, { location: url }).end())
+          server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+        }),
+        (server) => Effect.sync(() => server.close())
+      )
+      const origin = `http://127.0.0.1:${(moved.address() as AddressInfo).port}`
+      const target = { origin, token: Redacted.make("sop_x"), project: undefined }
+      const sent = yield* Effect.forkChild(Effect.flip(call(target, "status", {})))
+      while (sent.pollUnsafe() === undefined)
+        yield* Effect.andThen(TestClock.withLive(Effect.sleep("5 millis")), TestClock.adjust("1 second"))
+      assert.match((yield* Fiber.join(sent)).message, /^No answer from /)
+      assert.deepStrictEqual(recorded, [])
+    })
+  )
+
   it.effect("show first what they are about to end, and ask where they were called", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -408,11 +435,8 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.deepInclude(yield* of("list-projects", "--profile", "none"), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", "--service", service.url), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", ...there, "--profile", "x"), { code: "target_error" })
-      for (const url of ["http://bridges.example.com", "https://me@bridges.example.com", "ftp://127.0.0.1", "shop"]) {
-        assert.deepInclude(yield* of("list-projects", "--service", url, "--operator-token-file", file), {
-          code: "target_error"
-        })
-      }
+      const plain = ["--service", "http://bridges.example.com", "--operator-token-file", file]
+      assert.deepInclude(yield* of("list-projects", ...plain), { code: "target_error" })
       const away = yield* of(
         "create-project",
         "--name",
@@ -430,6 +454,55 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
   )
 })
 
+/** An instance whose every command does as `run` says. */
+const only = (run: RemoteCommand["run"], settings: Readonly<Record<string, string>> = {}) =>
+  instance(settings, undefined, Layer.succeed(Commands, { find: () => ({ scope: "operator:read", run }) }))
+
+layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
+  it.effect("runs four commands at once, and gives each a minute", () =>
+    Effect.gen(function* () {
+      let running = 0
+      const on = yield* only(({ waits }) =>
+        waits
+          ? Effect.andThen(
+              Effect.sync(() => running++),
+              Effect.never
+            )
+          : Effect.succeed("{}")
+      )
+      const bearer = yield* makeOperatorToken(on)
+      const waiting = yield* Effect.forEach([1, 2, 3, 4], () =>
+        Effect.forkChild(command(on, bearer, "any", { waits: true }))
+      )
+      yield* Effect.promise(() => vi.waitUntil(() => running === 4))
+      const fifth = yield* command(on, bearer, "any")
+      assert.deepStrictEqual([fifth.status, fifth.code, fifth.headers.get("retry-after")], [429, "rate_limited", "1"])
+      yield* TestClock.adjust("1 minute")
+      for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).code, "bridge_persistence_error")
+      assert.strictEqual((yield* command(on, bearer, "any")).status, 200)
+    })
+  )
+
+  it.effect("takes JSON only, and 100 requests of a token at once", () =>
+    Effect.gen(function* () {
+      const on = yield* only(() => Effect.succeed("{}"), { SERVICE_RATE_LIMITS: "on" })
+      const bearer = yield* makeOperatorToken(on)
+      const text = yield* send(`${on.url}/operator/v1/commands/any`, {
+        bearer,
+        headers: { "content-type": "text/plain" },
+        body: "{}"
+      })
+      assert.deepStrictEqual([text.status, text.code], [415, "unsupported_media_type"])
+      const answers = yield* Effect.replicateEffect(command(on, bearer, "any"), 100)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [...Array.from({ length: 99 }, () => 200), 429]
+      )
+      assert.strictEqual((yield* command(on, yield* makeOperatorToken(on), "any")).status, 200)
+    })
+  )
+})
+
 describe("the flags of a command as JSON", () => {
   const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,8}$/)
   const value = fc.oneof(fc.string(), fc.array(fc.string(), { minLength: 2, maxLength: 3 }))
@@ -438,6 +511,24 @@ describe("the flags of a command as JSON", () => {
       Effect.sync(() => assert.deepStrictEqual(flagsOf(argumentsOf(flags)), { ...flags }))
     )
   )
+})
+
+describe("the address of a service", () => {
+  const isAddress = Schema.is(ServiceUrl)
+  it.each([
+    "https://bridges.example.com",
+    "https://bridges.example.com:8443/",
+    "http://127.0.0.1:8787",
+    "http://[::1]"
+  ])("may be %s", (url) => assert.isTrue(isAddress(url)))
+  it.each([
+    "http://bridges.example.com",
+    "https://me@bridges.example.com",
+    "https://bridges.example.com/shop",
+    "https://bridges.example.com/?shop",
+    "ftp://127.0.0.1",
+    "shop"
+  ])("may not be %s", (url) => assert.isFalse(isAddress(url)))
 })
 
 describe("docs/reference.md", () => {

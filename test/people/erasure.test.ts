@@ -1,7 +1,8 @@
 /** What is erased is nowhere in the database, and readers go on (decisions.md, Erasure). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -265,6 +266,15 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased task", (it) => {
         pitfalls: []
       }
       assert.isUndefined((yield* agent.update(task, { receipt })).code)
+      const sql = yield* SqlClient.SqlClient
+      const notice = sql`
+        insert into push_outbox (
+          delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before,
+          expires_at, created_at)
+        values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${agent.project_id}::uuid, 'task.blocked',
+                ${task.id}::uuid, 2, 'task', 'pending', now(), now(), now())`
+      // Without a phone, whose foreign key is not checked.
+      yield* sql.withTransaction(Effect.andThen(sql`set local session_replication_role = replica`, notice))
       yield* erasures.purge("task", agent.project_id, task.id)
       assert.deepStrictEqual(yield* placesOf(secret), [])
       assert.deepStrictEqual(yield* placesOf(task.id), ["audit_event", "erasure"])
@@ -417,6 +427,17 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
       assert.approximately(told[0]!, 30, 1)
       assert.deepStrictEqual(yield* rows(), [{ delete_after: null, deleted_at: null }])
 
+      // Enabled and disabled again meanwhile: the requests in between have their half minute, too.
+      const waits = yield* Deferred.make<void>()
+      const tell = () => Effect.asVoid(Deferred.succeed(waits, undefined))
+      const deleting = yield* Effect.forkChild(Effect.flip(erasures.deleteProject(project_id, "now", tell)))
+      yield* Deferred.await(waits)
+      yield* TestClock.adjust("20 seconds")
+      yield* projects.enable(project_id)
+      yield* projects.disable(project_id)
+      yield* TestClock.adjust("29 seconds")
+      assert.strictEqual((yield* Fiber.join(deleting))._tag, "project_not_disabled")
+
       yield* disable(on, project_id)
       yield* erasures.deleteProject(project_id, "later")
       yield* sql`update project set delete_after = disabled_at where project_id = ${project_id}::uuid`
@@ -435,6 +456,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
       const { project_id } = agent
       const other = yield* Agent.make(on)
       const sql = yield* SqlClient.SqlClient
+      yield* TestClock.adjust("13 hours")
       const task = yield* agent.task("Task")
       const receipt = {
         session_ref: "s-1",
@@ -450,6 +472,9 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
       const young = yield* agent.note("Young", { supersedes: old.id })
       yield* other.note("Theirs")
       yield* sql`update memory_entry set created_at = created_at - interval '9 days' where id <> ${young.id}::uuid`
+      // Within a day that has ended only in part nothing is old yet.
+      yield* sql`
+        update memory_entry set created_at = created_at - interval '8 days 12 hours' where id = ${young.id}::uuid`
       yield* sql`update receipt set created_at = created_at - interval '9 days'`
       const limits = Context.get(on.services, Limits)
       yield* limits.set(project_id, { memory_days: 8 })

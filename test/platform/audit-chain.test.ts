@@ -343,7 +343,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("gives heads away although they are said to be given away in the future", () =>
+  it.live("gives heads away once an hour, and although they are said to be given away in the future", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* write(1)
@@ -354,6 +354,20 @@ describe("the audit log", () => {
         yield* sql`select heads_logged_at < now() + interval '1 hour' as again from audit_chain_progress`,
         [{ again: true }]
       )
+
+      // After the first turn of a process they are due once an hour.
+      const [service, memory] = [yield* Service, newMemory()]
+      yield* turn(service, memory)
+      for (const [minutes, again] of [
+        [59, false],
+        [60, true]
+      ] as const) {
+        yield* sql`update audit_chain_progress set heads_logged_at = now() - ${minutes} * interval '1 minute'`
+        yield* turn(service, memory)
+        const given =
+          yield* sql`select heads_logged_at > now() - interval '1 minute' as again from audit_chain_progress`
+        assert.deepStrictEqual(given, [{ again }])
+      }
     }).pipe(fresh)
   )
 

@@ -22,6 +22,8 @@ layer(Service.layer)("the life of a Bridge", (it) => {
       const challenge = yield* bridge.askChallenge(service)
       const wrong = { signature_b64: b64(new Uint8Array(64)) }
       for (const key of ["1", "2"]) yield* bridge.prove(service, challenge, { key, body: wrong })
+      const another = { public_key_b64: b64((yield* generateKeyPair).publicKey) }
+      yield* bridge.prove(service, challenge, { body: another })
       for (const _ of "12") yield* bridge.prove(service, challenge)
       const bearer = (yield* bridge.prove(service, challenge)).body.access_token
       const prepared = yield* send(`${tokens}/rotate/prepare`, { bearer, key: "prepare" })
@@ -33,6 +35,7 @@ layer(Service.layer)("the life of a Bridge", (it) => {
         `1 bridge_credential.issued by ${operator}`,
         "1 bridge.challenge_created by bridge:",
         "2 bridge.proof enrollment_proof_invalid by bridge:",
+        "1 bridge.proof enrollment_key_mismatch by bridge:",
         "1 bridge.enrolled by bridge:",
         "2 bridge.proof_replayed by bridge:",
         "1 bridge.rotation_prepared by bridge:",

@@ -86,6 +86,23 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     })
   )
 
+  it.effect("is measured once more if another server has answered meanwhile", () =>
+    Effect.gen(function* () {
+      const said = ["first"]
+      const server = () => (said.length > 1 ? said.shift()! : said[0]!)
+      const database = Layer.succeed(Database, { server } as Database["Service"])
+      const of = Context.get(
+        yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(database)))),
+        DatabaseClock
+      )
+      yield* of.now
+      // Looked up, then measured, and asked for afterwards.
+      said.splice(0, 1, "second", "second", "third")
+      yield* of.now
+      assert.isTrue(Option.isNone(yield* of.nowIfKnown))
+    })
+  )
+
   it.effect("ignores a correction of the process's clock by less than a second", () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(10_000)

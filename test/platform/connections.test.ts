@@ -17,7 +17,12 @@ type Answers = (request: IncomingMessage, response: ServerResponse) => void
 const serving = (answers: Answers) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const server = new BoundedServer({ connections: 100, stalled }).on("request", answers).listen(0)
+      const server = new BoundedServer({ connections: 100, stalled }).on("request", answers)
+      // The library listens to these, too.
+      server
+        .on("checkContinue", answers)
+        .on("upgrade", () => {})
+        .listen(0)
       await once(server, "listening")
       return server
     }),
@@ -96,20 +101,22 @@ describe("a connection", () => {
 
   it.effect("with more than eight requests in work is closed, and the work of all of them ends", () =>
     Effect.gen(function* () {
-      const begun: Array<ServerResponse> = []
-      const ended: Array<ServerResponse> = []
-      const { open } = yield* serving((_, response) => {
-        begun.push(response)
-        response.on("close", () => ended.push(response))
-      })
-      const socket = open(get().repeat(5000))
-      assert.isTrue(yield* closesWithin(socket, 10 * stalled))
-      assert.strictEqual(begun.length, 8)
-      yield* pause(100)
-      assert.sameMembers(
-        ended.map((one) => begun.indexOf(one)),
-        [0, 1, 2, 3, 4, 5, 6, 7]
-      )
+      for (const more of ["", "Expect: 100-continue\r\n"]) {
+        const begun: Array<ServerResponse> = []
+        const ended: Array<ServerResponse> = []
+        const { open } = yield* serving((_, response) => {
+          begun.push(response)
+          response.on("close", () => ended.push(response))
+        })
+        const socket = open(get(more).repeat(5000))
+        assert.isTrue(yield* closesWithin(socket, 10 * stalled))
+        assert.strictEqual(begun.length, 8)
+        yield* pause(100)
+        assert.sameMembers(
+          ended.map((one) => begun.indexOf(one)),
+          [0, 1, 2, 3, 4, 5, 6, 7]
+        )
+      }
     }).pipe(Effect.scoped)
   )
 

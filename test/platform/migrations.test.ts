@@ -53,6 +53,50 @@ const file = (id: number, text: string): Migration => ({
   statements: statementsOf(text)
 })
 
+/** How a migration names the one that a release must have. */
+const requiring = (id: number) =>
+  `create or replace function schema_requires() returns int language sql immutable as 'select ${id}'`
+
+/** What an earlier release would miss, or what would refuse its rows. */
+const takesAway = (statement: string) => {
+  const text = statement.replaceAll(/--[^\n]*/g, "").replaceAll(/(\$\w*\$)[\s\S]*?\1/g, "")
+  const added = text.split(/(?=\badd column\b)/i).slice(1)
+  return (
+    /\bdrop (?:table|view|column|function|sequence|default)\b|\brename\b|\bset not null\b|\btype \w/i.test(text) ||
+    added.some((column) => /\bnot null\b/i.test(column) && !/\bdefault\b/i.test(column))
+  )
+}
+
+describe("a migration that takes something away", () => {
+  const examples: ReadonlyArray<readonly [statement: string, takes: boolean]> = [
+    ["alter table one drop column a", true],
+    ["alter table one rename column a to b", true],
+    ["alter table one alter column a set not null", true],
+    ["alter table one alter column a type bigint", true],
+    ["alter table one add column a int, add column b int not null", true],
+    ["drop table one", true],
+    ["alter table one add column a int not null default 0, add column b text", false],
+    ["alter table one alter column a drop not null", false],
+    ["drop index one", false],
+    ["create table one (a int not null) -- drop table one", false],
+    ["create function f() returns void language sql as $$ drop table one $$", false]
+  ]
+  for (const [statement, takes] of examples)
+    it(`${statement}: ${takes}`, () => assert.strictEqual(takesAway(statement), takes))
+
+  it("says which migration a release must have to do without it (docs/run.md, Upgrade)", () => {
+    // Up to 0049 the first edition was the only release.
+    const silent = shipped
+      .filter(({ id, statements }) => {
+        if (id <= 49 || !statements.some(takesAway)) return false
+        const [, needed] = /schema_requires\(\)[^']*'select (\d+)'/.exec(statements.join(";")) ?? []
+        return needed === undefined || Number(needed) >= id
+      })
+      .map(({ name }) => name)
+    assert.deepStrictEqual(silent, [])
+  })
+})
+
 const names = shipped.map(({ name }) => name)
 
 const tables = Effect.gen(function* () {
@@ -72,9 +116,9 @@ const inEmpty = <A, E>(self: Effect.Effect<A, E, SqlClient.SqlClient | TestDatab
 describe("migrations", () => {
   it.effect("run in order, and a second run does nothing", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* review(), { pending: names, changed: [] })
+      assert.deepStrictEqual(yield* review(), { pending: names, changed: [], newer: [], works: true })
       assert.deepStrictEqual(yield* migrate(), names)
-      assert.deepStrictEqual(yield* review(), { pending: [], changed: [] })
+      assert.deepStrictEqual(yield* review(), { pending: [], changed: [], newer: [], works: true })
       assert.deepStrictEqual(yield* migrate(), [])
     }).pipe(inEmpty)
   )
@@ -84,7 +128,9 @@ describe("migrations", () => {
       yield* migrate([file(1, "create table one ()")])
       assert.deepStrictEqual(yield* review([file(1, "create table other ()")]), {
         pending: [],
-        changed: ["0001_test.sql"]
+        changed: ["0001_test.sql"],
+        newer: [],
+        works: true
       })
       const error = yield* Effect.flip(migrate([file(1, "create table other ()"), file(2, "create table two ()")]))
       assert.instanceOf(error, MigrationError)
@@ -98,7 +144,21 @@ describe("migrations", () => {
       const [one, two] = [file(1, "create table one ()"), file(2, "create table two ()")]
       yield* migrate([one, two])
       assert.deepStrictEqual(yield* migrate([one]), [])
-      assert.deepStrictEqual(yield* review([one]), { pending: [], changed: [] })
+      assert.deepStrictEqual(yield* review([one]), { pending: [], changed: [], newer: [two.name], works: true })
+    }).pipe(inEmpty)
+  )
+
+  it.effect("stop a release that lacks the migration which the schema requires, and name the file to look for", () =>
+    Effect.gen(function* () {
+      const [one, two] = [file(1, "create table one ()"), file(2, "create table two ()")]
+      const three = file(3, `drop table one; ${requiring(2)}`)
+      yield* migrate([one, two, three])
+      assert.deepStrictEqual(yield* migrate([one, two]), [])
+      const error = yield* Effect.flip(migrate([one]))
+      assert.instanceOf(error, MigrationError)
+      assert.match((error as MigrationError).message, /newer release.*migrations\/0003_test\.sql/)
+      const { works } = yield* review([one])
+      assert.isFalse(works)
     }).pipe(inEmpty)
   )
 

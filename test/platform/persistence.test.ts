@@ -20,6 +20,11 @@ it("a failure with a code is described by the code alone, because PostgreSQL's m
   }
 })
 
+it("a row that was there before is described by the name of the constraint", () => {
+  const reason = new SqlError.UniqueViolation({ cause: new Error("secret"), constraint: "project_pkey" })
+  assert.strictEqual(describe(new SqlError.SqlError({ reason })).constraint, "project_pkey")
+})
+
 /** What a statement ends with that failed with this SQLSTATE. */
 const ended = (code: string) => {
   const cause = Object.assign(new Error("failed"), { code })

@@ -8,6 +8,7 @@ import { beforeEach, vi } from "vitest"
 import { withSecretFiles } from "../../cli/support/SecretFiles.ts"
 import { writeWhole } from "../../cli/support/WholeFiles.ts"
 import { Journal } from "../../src/client/Journal.ts"
+import * as BackupFolder from "../../src/platform/backups/BackupFolder.ts"
 import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
 import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
 
@@ -112,6 +113,26 @@ describe("after a power cut", () => {
       const path = join(yield* folder, "backup")
       yield* writeWhole(path, (file) => Effect.sync(() => fs.writeSync(file, "whole")))
       assert.deepStrictEqual(disk, ["sync backup.partial", "rename backup.partial to backup", "sync the folder"])
+    })
+  )
+
+  it.live("the service has its whole backup, and what became of it", () =>
+    Effect.gen(function* () {
+      const path = yield* folder
+      const name = BackupFolder.nameOf(new Date())
+      yield* BackupFolder.write(path, name, (append) => append("whole"))
+      assert.deepStrictEqual(disk.splice(0), [
+        `sync ${name}.partial`,
+        `rename ${name}.partial to ${name}`,
+        "sync the folder"
+      ])
+      const tried = { size: 5, changed: "0", outcome: "read", reason: null, key: null } as const
+      yield* BackupFolder.keep(join(path, name), { ...tried, created_at: new Date(), tried_at: new Date() })
+      // A result that is lost is found again by another trial.
+      assert.deepStrictEqual(disk, [
+        `sync ${name}.checked.partial`,
+        `rename ${name}.checked.partial to ${name}.checked`
+      ])
     })
   )
 

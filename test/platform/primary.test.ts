@@ -4,6 +4,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Result, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { type AddressInfo, createServer, type NetConnectOpts, type Server } from "node:net"
 import { connected, Database, reachable, suitable } from "../../src/platform/database/Database.ts"
 import { describe as facts, persistence } from "../../src/platform/database/Persistence.ts"
 import { serversIn } from "../../src/platform/database/Servers.ts"
@@ -40,6 +41,21 @@ const readyz = (sql: SqlClient.SqlClient) =>
     await dispose()
     return status
   })
+
+/** The port of a PostgreSQL that refuses every connection with this SQLSTATE. */
+const refusing = (sqlstate: string) =>
+  Effect.acquireRelease(
+    Effect.callback<Server>((resume) => {
+      const fields = `SFATAL\0VFATAL\0C${sqlstate}\0Mrefused\0\0`
+      const length = Buffer.alloc(4)
+      length.writeInt32BE(4 + fields.length)
+      const refusal = Buffer.concat([Buffer.from("E"), length, Buffer.from(fields)])
+      const server = createServer((socket) =>
+        socket.on("error", () => {}).once("data", () => socket.end(refusal))
+      ).listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+    }),
+    (server) => Effect.sync(() => server.close())
+  ).pipe(Effect.map((server) => (server.address() as AddressInfo).port))
 
 // In this order: the standby is promoted in the middle, while the primary runs on, as one that was frozen and woke up.
 layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the pool", (it) => {
@@ -141,12 +157,13 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
   it.effect("leaves a server at the first write that it refuses as read-only, and comes back by itself", () =>
     Effect.gen(function* () {
       const { primary } = yield* Pair
-      const { sql, where } = yield* poolOf(primary.at, { poolSize: 1 })
+      const { server, sql, where } = yield* poolOf(primary.at, { poolSize: 1 })
       const sessionOf = Effect.map(sql<{ pid: number }>`select pg_backend_pid() as pid`, ([row]) => row!.pid)
       const before = yield* sessionOf
       yield* sql`set default_transaction_read_only = on`
       // The session is open already, so only the statement shows it.
       assert.strictEqual(sqlstateOf(yield* Effect.flip(sql`create table never (id int)`)), "25006")
+      assert.isUndefined(server())
       assert.strictEqual(sqlstateOf(yield* Effect.flip(where)), "25006")
       assert.strictEqual(yield* where, primary.directory)
       assert.notStrictEqual(yield* sessionOf, before)
@@ -238,6 +255,34 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
     })
   )
 
+  it.effect("leaves a host whose server only starts, but not one that refuses for another reason", () =>
+    Effect.gen(function* () {
+      const { primary, promote, standby } = yield* Pair
+      // Both take writes then.
+      yield* promote
+      const to: { path: string | undefined; port?: number } = { path: `${primary.at.host}/.s.PGSQL.${primary.at.port}` }
+      const line = yield* relay(to as NetConnectOpts)
+      const other = yield* relay({ path: `${standby.at.host}/.s.PGSQL.${standby.at.port}` })
+      yield* other.cut
+      const { where } = yield* poolOf([line, other].map(({ port }) => ({ ...primary.at, host: "127.0.0.1", port })))
+      assert.strictEqual(yield* where, primary.directory)
+      const failed = Effect.map(Effect.flip(where), facts)
+      const refuses = (sqlstate: string) =>
+        Effect.gen(function* () {
+          Object.assign(to, { path: undefined, port: yield* refusing(sqlstate) })
+          yield* Effect.andThen(line.cut, line.heal)
+        })
+      yield* Effect.andThen(refuses("53300"), other.heal)
+      yield* Effect.repeat(failed, { until: ({ sqlstate }) => sqlstate === "53300", times: 3 })
+      assert.strictEqual((yield* failed).sqlstate, "53300")
+      yield* Effect.andThen(refuses("57P03"), other.cut)
+      yield* Effect.repeat(failed, { until: ({ cause }) => cause?.includes(`:${other.port}: `) === true, times: 3 })
+      assert.include((yield* failed).cause, `127.0.0.1:${line.port}: refused`)
+      yield* other.heal
+      assert.strictEqual(yield* where, standby.directory)
+    })
+  )
+
   it.effect("fails over to another host when its server ends, without a restart", () =>
     Effect.gen(function* () {
       const { primary, standby } = yield* Pair
@@ -261,10 +306,12 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
 describe("a server", () => {
   it.effect("older than the oldest supported is refused at the start and by commands", () =>
     Effect.gen(function* () {
-      const old = () => Effect.succeed([{ encoding: "UTF8", number: 140_023, version: "14.23" }])
-      const error = yield* Effect.flip(
-        Effect.provideService(suitable, SqlClient.SqlClient, old as unknown as SqlClient.SqlClient)
-      )
+      const of = (number: number, version: string) => {
+        const sql = () => Effect.succeed([{ encoding: "UTF8", number, version }])
+        return Effect.provideService(suitable, SqlClient.SqlClient, sql as unknown as SqlClient.SqlClient)
+      }
+      yield* of(150_000, "15.0")
+      const error = yield* Effect.flip(of(140_023, "14.23"))
       assert.deepInclude(error, {
         _tag: "DatabaseUnsuitable",
         message:

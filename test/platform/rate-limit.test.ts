@@ -62,6 +62,20 @@ describe("the buckets of a limit", () => {
     )
   )
 
+  it.effect("of one of several processes admit their part, and at least one at once", () =>
+    Effect.gen(function* () {
+      const half = bucketsOfPart({ perSecond: 2, burst: 4 }, 2)
+      assert.deepStrictEqual(yield* Effect.replicateEffect(half.take("a"), 3), [0, 0, 1])
+      // What costs more than a full bucket takes a full one.
+      assert.deepStrictEqual([yield* half.take("b", 4), yield* half.take("b")], [0, 1])
+      const small = bucketsOfPart({ perSecond: 1, burst: 2 }, 4)
+      assert.deepStrictEqual(yield* Effect.replicateEffect(small.take("a"), 2), [0, 4])
+      // A limit of which one is full is divided, too.
+      const whole = bucketsOfPart({ perSecond: 1 / 60, burst: 1 }, 2)
+      assert.deepStrictEqual(yield* Effect.replicateEffect(whole.take("a", 0.5), 2), [0, 60])
+    })
+  )
+
   it.effect("never exceed their number, and keep limiting a caller who continues during a flood of others", () =>
     Effect.gen(function* () {
       const buckets = bucketsOf(rate, 1000)

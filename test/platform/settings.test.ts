@@ -148,6 +148,22 @@ describe("a setting", () => {
     })
   )
 
+  const divided: ReadonlyArray<readonly [settings: Readonly<Record<string, string>>, pool: number, clients: number]> = [
+    [{}, 10, 16_000],
+    [{ SERVICE_PROCESSES: "2" }, 5, 8000],
+    [{ SERVICE_PROCESSES: "16" }, 3, 1000],
+    [{ SERVICE_PROCESSES: "3", SERVICE_DATABASE_POOL: "11", SERVICE_CONNECTIONS: "11" }, 3, 3],
+    [{ SERVICE_PROCESSES: "3", SERVICE_DATABASE_POOL: "2", SERVICE_CONNECTIONS: "2" }, 1, 1]
+  ]
+  it.effect.each(divided)(
+    "%o leaves each process %i connections to the database and %i of clients",
+    ([given, ...parts]) =>
+      Effect.gen(function* () {
+        const { database, http } = Context.get(yield* read(given), Settings)
+        assert.deepStrictEqual([database.poolSize, http.connections], parts)
+      })
+  )
+
   it.effect("SERVICE_OAUTH_DYNAMIC_REGISTRATION is off by default with DATABASE_URL, at a loopback address too", () =>
     Effect.gen(function* () {
       assert.isFalse(Context.get(yield* read({}), Settings).dynamicRegistration)

@@ -1,8 +1,9 @@
 /** How owners share the connections (decisions.md, Shares of the connections). */
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import * as fc from "fast-check"
-import { turns } from "../../src/platform/database/Shares.ts"
+import { type Share, Shares, turns } from "../../src/platform/database/Shares.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
 import { forAll } from "../support/run/Property.ts"
 
 const steps = fc.array(
@@ -12,6 +13,47 @@ const steps = fc.array(
   ),
   { maxLength: 60 }
 )
+
+describe("of the connections, the lookups and the changes", () => {
+  const table: ReadonlyArray<readonly [number, "known" | "unknown", keyof Share, one: number, all: number]> = [
+    [1, "unknown", "connection", 1, 1],
+    [1, "known", "connection", 1, 1],
+    [8, "unknown", "connection", 1, 2],
+    [8, "known", "connection", 3, 6],
+    [8, "unknown", "lookup", 16, 32],
+    [8, "known", "lookup", 48, 96],
+    [8, "known", "change", 48, 96]
+  ]
+  it.effect.each(table)(
+    "with a pool of %i, %s callers have of each %s: one %i, all %i",
+    ([poolSize, kind, of, one, all]) =>
+      Effect.gen(function* () {
+        const settings = Layer.succeed(Settings, { database: { poolSize } } as Settings["Service"])
+        const shares = yield* Effect.provide(Shares, Shares.layer.pipe(Layer.provide(settings)))
+        const running = { one: 0, all: 0 }
+        const start = (owner: string) =>
+          Effect.replicateEffect(
+            Effect.forkChild(
+              shares[kind](owner)[of](
+                Effect.suspend(() => {
+                  if (owner === "one") running.one++
+                  running.all++
+                  return Effect.never
+                })
+              ),
+              { startImmediately: true }
+            ),
+            100
+          )
+        yield* start("one")
+        yield* start("other")
+        // The other places are their own.
+        const others = (["connection", "lookup", "change"] as const).filter((other) => other !== of)
+        for (const other of others) yield* shares[kind]("one")[other](Effect.void)
+        assert.deepStrictEqual(running, { one, all })
+      })
+  )
+})
 
 describe("turns", () => {
   it.effect("are never more than all, or than most of one owner, and none is left unused or lost", () =>

@@ -176,6 +176,11 @@ layer(Service.layer)("a sweep", (it) => {
         Effect.sync(() => Array.from({ length: Math.min(limit, batches.shift()!) }))
       assert.isFalse(yield* sweep([{ name: "in batches", run }]))
       assert.deepStrictEqual(batches, [1000])
+      let endless = 0
+      const goesOn = (_: unknown, __: Date, limit: number) =>
+        Effect.sync(() => (endless++, Array.from({ length: limit })))
+      assert.isTrue(yield* sweep([{ name: "endless", run: goesOn }]))
+      assert.strictEqual(endless, 10)
     })
   )
 

@@ -41,3 +41,33 @@ it.effect("counters, histograms and memory are added up; of open files the most,
     )
   })
 )
+
+it.effect("a gauge of the process is the sum, the most or the least; one that whoever asks lacks is left out", () =>
+  Effect.gen(function* () {
+    const expected = {
+      service_workers: 5,
+      process_start_time_seconds: 3,
+      process_resident_memory_bytes: 8,
+      process_open_fds: 5,
+      process_max_fds: 3,
+      nodejs_heap_size_used_bytes: 8,
+      nodejs_heap_size_total_bytes: 8,
+      nodejs_eventloop_lag_mean_seconds: 5,
+      nodejs_eventloop_lag_p99_seconds: 5,
+      nodejs_eventloop_lag_max_seconds: 5
+    }
+    const gauges = (value: number, more: ReadonlyArray<string> = []) =>
+      Effect.forEach([...Object.keys(expected), ...more], (name) => Metric.update(Metric.gauge(name), value)).pipe(
+        Effect.andThen(Metric.snapshot),
+        Effect.provideService(Metric.MetricRegistry, new Map())
+      )
+    for (const values of [
+      [3, 5],
+      [5, 3]
+    ] as const) {
+      const totals = totalsOf([sent(yield* gauges(values[0])), sent(yield* gauges(values[1], ["service_push_due"]))])
+      const found = totals.map(({ id, state }) => [id, (state as Metric.GaugeState<number>).value])
+      assert.deepStrictEqual(Object.fromEntries(found), expected)
+    }
+  })
+)

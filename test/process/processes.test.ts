@@ -3,7 +3,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlClient } from "effect/sql"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule } from "effect"
 import { spawn } from "node:child_process"
-import { existsSync } from "node:fs"
+import { existsSync, writeFileSync } from "node:fs"
 import { once } from "node:events"
 import { Agent, get } from "node:http"
 import { type AddressInfo, createServer, type Server } from "node:net"
@@ -11,11 +11,12 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { pauseAfter } from "../../src/platform/process/Parent.ts"
 import { workersAt } from "../../src/platform/process/PortHolder.ts"
 import { send } from "../support/network/Http.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/Main.ts"
-import { dataFolder, end } from "../support/service/PostgresUser.ts"
+import { dataFolder, end, temporaryFolder } from "../support/service/PostgresUser.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
 
@@ -65,6 +66,11 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
   it.effect("are what doctor and status find at the port", () =>
     Effect.gen(function* () {
       const { url, workers } = yield* Two
+      // A worker of another parent.
+      yield* Effect.acquireRelease(
+        Effect.sync(() => spawn("sh", ["-c", "read line", "--worker=9"], { stdio: ["pipe", "ignore", "ignore"] })),
+        (other) => Effect.sync(() => other.kill())
+      )
       const found = workersAt(Number(new URL(url).port))
       assert.deepStrictEqual(
         found.map(({ pid, worker }) => ({ pid, number: worker })),
@@ -155,13 +161,19 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
     Effect.gen(function* () {
       const two = yield* Two
       const before = two.workers().map(({ pid }) => pid)
+      const counted = yield* two.metric(answered)
+      let requests = 0
       const client = Effect.scoped(
         Effect.gen(function* () {
           const agent = yield* Effect.acquireRelease(
             Effect.sync(() => new Agent({ keepAlive: true, maxSockets: 1 })),
             (agent) => Effect.sync(() => agent.destroy())
           )
-          return yield* Effect.forever(Effect.andThen(kept(two.url, agent), Effect.sleep("5 millis")))
+          const one = Effect.andThen(
+            kept(two.url, agent),
+            Effect.sync(() => requests++)
+          )
+          return yield* Effect.forever(Effect.andThen(one, Effect.sleep("5 millis")))
         })
       )
       const load = yield* Effect.forkChild(Effect.all([client, client, client], { concurrency: 3 }))
@@ -172,6 +184,7 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
       )
       assert.isUndefined(load.pollUnsafe(), "no request failed")
       yield* Fiber.interrupt(load)
+      assert.isAtLeast(yield* two.metric(answered), counted + requests)
       const after = two.workers()
       assert.deepStrictEqual(
         after.map(({ number }) => number),
@@ -218,24 +231,38 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("seve
   )
 })
 
-describe("several processes", () => {
-  it.live("wake the first one, and hear from it and from all, also when another one takes its place", () =>
+/** Workers that only talk (service/WorkersMain.ts). */
+class Talking extends Context.Service<Talking, Effect.Success<typeof talking>>()("test/Talking") {
+  static readonly layer = Layer.effect(
+    Talking,
+    Effect.suspend(() => talking)
+  )
+}
+
+const talking = Effect.gen(function* () {
+  const failing = join(yield* temporaryFolder, "failing")
+  const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2", FAILING: failing }
+  const program = join(import.meta.dirname, "../support/service/WorkersMain.ts")
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] })),
+    (running) => end(running, "SIGTERM")
+  )
+  const lines: Array<string> = []
+  createInterface(child.stdout).on("line", (line) => lines.push(line))
+  const said = (...all: ReadonlyArray<string>) =>
+    soon(
+      () => lines,
+      (some) => all.every((one) => some.some((line) => line.includes(one)))
+    )
+  yield* said('"Ready"')
+  return { child, failing, lines, said, workers: () => workersOf(child.pid!) }
+})
+
+layer(Talking.layer, { excludeTestServices: true })("several processes", (it) => {
+  it.effect("wake the first one, and hear from it and from all, also when another one takes its place", () =>
     Effect.gen(function* () {
-      const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2" }
-      const program = join(import.meta.dirname, "../support/service/WorkersMain.ts")
-      const child = yield* Effect.acquireRelease(
-        Effect.sync(() => spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] })),
-        (running) => end(running, "SIGTERM")
-      )
-      const lines: Array<string> = []
-      createInterface(child.stdout).on("line", (line) => lines.push(line))
-      const said = (...all: ReadonlyArray<string>) =>
-        soon(
-          () => lines,
-          (some) => all.every((one) => some.includes(one))
-        )
-      const first = () => workersOf(child.pid!).find(({ number }) => number === 1)
-      yield* soon(first, (found) => found !== undefined)
+      const { lines, said, workers } = yield* Talking
+      const first = () => workers().find(({ number }) => number === 1)
       const { pid } = first()!
       yield* said(`woken 1 ${pid}`, "samples of 1", "load of 1,2")
       process.kill(pid, "SIGKILL")
@@ -243,8 +270,40 @@ describe("several processes", () => {
       lines.length = 0
       yield* said(`woken 1 ${next!.pid}`, "samples of 1", "load of 1,2")
       assert.isFalse(lines.some((line) => line.startsWith("woken 2")))
-    }).pipe(Effect.scoped)
+    })
   )
+
+  it.effect("keep their workers when the next ones fail, and end once none serves and no restart helps", () =>
+    Effect.gen(function* () {
+      const { child, failing, lines, said, workers } = yield* Talking
+      const pids = workers().map(({ pid }) => pid)
+      writeFileSync(failing, "78")
+      child.kill("SIGHUP")
+      yield* said("The replacement of a worker did not serve")
+      assert.deepStrictEqual(
+        workers().map(({ pid }) => pid),
+        pids
+      )
+      process.kill(pids[1]!, "SIGKILL")
+      // It is tried again while the other one serves.
+      yield* said('"ended_with":78,"pause_ms":200')
+      process.kill(pids[0]!, "SIGKILL")
+      yield* soon(
+        () => child.exitCode,
+        (code) => code !== null
+      )
+      assert.strictEqual(child.exitCode, 78)
+      assert.isFalse(lines.some((line) => line.includes("All workers were replaced")))
+    })
+  )
+})
+
+describe("several processes", () => {
+  it("restart a worker after 100 ms, then after twice the time, at most 30 s; after a minute's life as at first", () => {
+    const pauses = [0, 100, 200, 20_000, 30_000].map((before) => pauseAfter(60_000, before))
+    assert.deepStrictEqual(pauses, [100, 200, 400, 30_000, 30_000])
+    assert.strictEqual(pauseAfter(60_001, 30_000), 100)
+  })
 
   it.live.each([
     ["78, if a setting is wrong", { SERVICE_BRIDGE_TOKEN_SECRET: "short" }, 78, "needs at least 32 bytes"],

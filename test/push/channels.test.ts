@@ -154,8 +154,9 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       }
       // Off unless somebody switches it on, as on a phone.
       yield* notify(on, project_id, "task.completed")
-      // What a replica of an earlier release would have written.
       const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(yield* sql`select kind from push_outbox where device_id = ${channel_id}::uuid`, [])
+      // What a replica of an earlier release would have written.
       yield* sql`
         insert into push_outbox (
           delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state, not_before, expires_at,
@@ -332,6 +333,7 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* notify(on, project_id)
       yield* notify(on, disabled.project_id)
       const first = yield* channels.revoke(channel_id)
+      yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(yield* channels.revoke(channel_id), first)
       yield* Context.get(on.services, Projects).disable(disabled.project_id)
       yield* drain(on.worker)

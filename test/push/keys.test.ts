@@ -107,9 +107,14 @@ layer(Delivery.layer)("a push token", (it) => {
         SERVICE_PUSH_TOKEN_KEYS: key("own"),
         SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
       }
+      yield* makeRegisteredPhone(on, person)
       const after = yield* replica(settings)
-      const { token_keys, unreadable } = yield* Context.get(after.services, PushAdmin).rekey
-      assert.deepStrictEqual([Object.keys(token_keys), unreadable > 0], [["own"], false])
+      const sql = yield* SqlClient.SqlClient
+      const audited = sql`select from audit_event where action = 'push.tokens_rekeyed'`
+      const before = (yield* audited).length
+      const rekeyed = yield* Context.get(after.services, PushAdmin).rekey
+      assert.deepStrictEqual(rekeyed, { resealed: 2, unreadable: 0, token_keys: { own: 2 } })
+      assert.strictEqual((yield* audited).length - before, 1)
       const again = yield* makePhone(after, person, phone.token).register()
       assert.deepStrictEqual([again.status, again.body.device_id], [200, phone.device_id])
       yield* notify(after, person.project_id)

@@ -2,7 +2,7 @@
 import { extractWWWAuthenticateParams as parserOfV2 } from "@modelcontextprotocol/client"
 import { extractWWWAuthenticateParams as parserOfV1 } from "@modelcontextprotocol/sdk/client/auth.js"
 import { assert, it as test, layer } from "@effect/vitest"
-import { Clock, Context, Duration, Effect, Option, Redacted, Result } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as FastCheck from "fast-check"
@@ -201,10 +201,14 @@ layer(Service.layer)("a project token", (it) => {
       const service = yield* Service
       const { token, token_id } = yield* makeToken(service)
       const { access_token, client_id, refresh_token } = yield* signIn(service, { token })
+      const againAuthorized = (credential: string) =>
+        Effect.exit(Context.get(service.services, Access).authorizeAgain(credentialOf(`Bearer ${credential}`)))
+      for (const held of [token, access_token]) assert.isTrue(Exit.isSuccess(yield* againAuthorized(held)))
       const { grant_ids } = yield* Context.get(service.services, ProjectTokens).revoke(token_id)
       assert.lengthOf(grant_ids, 1)
       assert.isFalse(yield* isAuthorized(service, token))
       assert.isFalse(yield* isAuthorized(service, access_token))
+      for (const ended of [token, access_token]) assert.isTrue(Exit.isFailure(yield* againAuthorized(ended)))
       const again = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(again.body.error, "invalid_grant")
     })

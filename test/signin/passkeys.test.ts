@@ -395,6 +395,8 @@ layer(Named)("a passkey", (it) => {
           [422, true]
         )
         assert.deepEqual(yield* recorded(made.project_id), ["added", "refused token_ended"])
+        const statuses = (yield* keysOf(made.project_id)).map(({ status }) => status)
+        assert.deepEqual(statuses, why === "was revoked" ? [] : ["ended"], "a revocation removes the passkey")
       })
     )
   }

@@ -378,6 +378,18 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
       links.length === 1 ? links.filter(({ id }) => id === task) : []
     )
   )
+  testConditions(it, "a task that waits is locked", {
+    given: tasks,
+    act: (sql) =>
+      Effect.map(DependencyStore.make(sql).lockWaiting(project, needed), (counted) =>
+        counted.filter((row) => Number(row["count"]) === 1)
+      ),
+    actsNotOn: {
+      "in another project": `${elsewhere("task")}; ${elsewhere("task_dependency")}`,
+      "of another task": `update task_dependency set task_id = '${id(59)}'`,
+      "on another task": `update task_dependency set depends_on = '${id(59)}'`
+    }
+  })
   depends("a task waits for another", (sql) => reached(DependencyStore.make(sql).waitFor(project, [task], needed)))
   depends("a task is waited for", (sql) => reached(DependencyStore.make(sql).waitedForBy(project, needed, [task])))
   testConditions(it, "a dependency goes when others replace it", {

@@ -14,7 +14,7 @@ import {
   suitable,
   whole
 } from "../../../src/platform/database/Database.ts"
-import { review } from "../../../src/platform/database/Migrations.ts"
+import { review, tooNew } from "../../../src/platform/database/Migrations.ts"
 import { longPersistence } from "../../../src/platform/database/Persistence.ts"
 import { networks, trusts } from "../../../src/platform/edge/Addresses.ts"
 import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
@@ -99,10 +99,15 @@ const durable = Effect.map(durability, (settings) => {
 })
 
 const migrations = Effect.gen(function* () {
-  const { changed, pending } = yield* review()
+  const { changed, newer, pending, works } = yield* review()
+  if (!works) return check("migrations", "fail", tooNew(newer))
   if (changed.length > 0) {
     const message = `These migrations were edited after they ran: ${changed.join(", ")}`
     return check("migrations", "fail", `${message}. Restore the files from the release.`)
+  }
+  if (pending.length === 0 && newer.length > 0) {
+    const message = `The schema belongs to a newer release, which has migrations/${newer.at(-1)}`
+    return check("migrations", "ok", `${message}. This release works on it, too.`)
   }
   if (pending.length === 0) return check("migrations", "ok", "The schema is up to date.")
   return (yield* mayCreateTables)

@@ -1,7 +1,7 @@
 /**
  * Reads arguments as models write them, by the tool's JSON Schema and before the schema itself checks them:
  *
- * - null for an optional parameter that cannot be null counts as absent, and so does an empty cursor;
+ * - null for a parameter that cannot be null counts as absent, and so does an empty cursor;
  * - one value stands for a list of one;
  * - the JSON text of an object or a list stands for it, and the text of a number or a boolean for that.
  */
@@ -20,13 +20,13 @@ export interface JsonSchema {
 }
 
 export const asWritten = (schema: JsonSchema, given: unknown): unknown => {
-  const { items, properties, required = [], type } = schema
+  const { items, properties, type } = schema
   if (properties !== undefined) {
     const object = isObject(given) ? given : fromJson(given, isObject)
     if (object === undefined) return given
     return Object.fromEntries(
       Object.entries(object)
-        .filter(([name, value]) => required.includes(name) || !isAbsent(name, properties[name], value))
+        .filter(([name, value]) => !isAbsent(name, properties[name], value))
         .map(([name, value]) => [name, Object.hasOwn(properties, name) ? asWritten(properties[name]!, value) : value])
     )
   }

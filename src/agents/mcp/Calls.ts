@@ -100,7 +100,7 @@ export class Calls extends Context.Service<
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
-          Effect.catch((refusal) => Effect.succeed(failure(withToolSentence(refusal)))),
+          Effect.catch((refusal) => Effect.succeed(failure(refusal))),
           Effect.catchCause(defectResult),
           spanned("Calls.call", { attributes: { tool: name } })
         )
@@ -165,10 +165,6 @@ const success = (structuredContent: unknown, text: string): CallToolResult => ({
   content: [{ type: "text", text }],
   structuredContent: structuredContent as Record<string, unknown>
 })
-
-/** Replaces the sentence for HTTP clients, which mentions a header, by one about idempotency_key. */
-const withToolSentence = (refusal: Refusal) =>
-  refusal._tag === "bridge_persistence_error" ? refuse("bridge_persistence_error") : refusal
 
 /** Logs a defect without values and returns internal_error. */
 const defectResult = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {

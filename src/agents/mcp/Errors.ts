@@ -23,7 +23,14 @@ const table = {
 export const { codes, refuse } = fromTable(table)
 
 /** An `isError` result, without structuredContent, because older clients validate it against the output schema. */
-export const failure = ({ _tag, details, message }: Refusal) => ({
-  isError: true,
-  content: [{ type: "text" as const, text: JSON.stringify({ error: { code: _tag, message, details } }) }]
-})
+export const failure = (refusal: Refusal) => {
+  const { _tag, details, message } = withToolSentence(refusal)
+  return {
+    isError: true,
+    content: [{ type: "text" as const, text: JSON.stringify({ error: { code: _tag, message, details } }) }]
+  }
+}
+
+/** Replaces the sentence for HTTP clients, which mentions a header, by one about idempotency_key. */
+const withToolSentence = (refusal: Refusal) =>
+  refusal._tag === "bridge_persistence_error" ? refuse("bridge_persistence_error") : refusal

@@ -292,7 +292,7 @@ const textOf = (request: HttpServerRequest.HttpServerRequest) =>
 /** Passes one body to the SDK. Tool calls that it starts are interrupted with this fiber. */
 const exchangeWithSdk = Effect.fnUntraced(function* (
   sdk: McpHttpHandler,
-  { headers, method, url }: HttpServerRequest.HttpServerRequest,
+  request: HttpServerRequest.HttpServerRequest,
   parsedBody: unknown,
   actor: Actor,
   run: (name: ToolName, given: Readonly<Record<string, unknown>>) => Effect.Effect<CallToolResult>,
@@ -304,7 +304,9 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
       const exit = await Effect.runPromiseExitWith(context)(run(name, given), { signal })
       return Exit.isSuccess(exit) ? exit.value : failure(refuse("internal_error"))
     }
-    const answered = await sdk.fetch(new Request(`http://service${url}`, { method, headers, signal }), {
+    const { method, url } = request
+    const asked = new Request(`http://service${url}`, { method, headers: request.headers, signal })
+    const answered = await sdk.fetch(asked, {
       parsedBody,
       // The SDK requires a token and only passes it back to us. The real one stays in Access.
       authInfo: {
@@ -320,7 +322,9 @@ const exchangeWithSdk = Effect.fnUntraced(function* (
     return { answered, bytes: new Uint8Array(await answered.arrayBuffer()) }
   })
   const contentType = answered.headers.get("content-type") ?? "application/json"
-  const kept = { ...Object.fromEntries(answered.headers), "cache-control": "no-store" }
+  // Whether the connection stays is for the listener and the client to decide, not for the SDK.
+  const { connection: _, ...headers } = Object.fromEntries(answered.headers)
+  const kept = { ...headers, "cache-control": "no-store" }
   return bytes.length === 0
     ? HttpServerResponse.empty({ status: answered.status, headers: kept })
     : HttpServerResponse.uint8Array(bytes, { status: answered.status, headers: kept, contentType })

@@ -67,7 +67,7 @@ const kinds: ReadonlyArray<Kind> = [
 ]
 
 const usable = (scopes: ReadonlySet<Scope>) =>
-  kinds.filter(({ lists, reads }) => [...tools[reads].needs, ...tools[lists].needs].every((scope) => scopes.has(scope)))
+  kinds.filter(({ lists }) => tools[lists].needs.every((scope) => scopes.has(scope)))
 
 export const templatesFor = (scopes: ReadonlySet<Scope>) =>
   usable(scopes).map(({ description, parameter, scheme, title }) => ({

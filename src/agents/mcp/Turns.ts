@@ -25,9 +25,6 @@ const longestRest = 10_000
 /** Milliseconds for which callers share the limits of their project after one was refused. */
 const sharing = 60_000
 
-/** Projects without calls are forgotten when this many are known. */
-const maxProjects = 10_000
-
 export interface Maxima {
   readonly calls: number
   readonly searches: number
@@ -76,15 +73,18 @@ export interface Visit {
   readonly isShared: boolean
 }
 
-/** Without `measured`, time does not count and no project is slowed down. */
-export const make = ({ measured }: { readonly measured: boolean }) => {
+/**
+ * Without `measured`, time does not count and no project is slowed down. When `most` projects are known, those without
+ * calls are forgotten.
+ */
+export const make = ({ measured, most = 10_000 }: { readonly measured: boolean; readonly most?: number }) => {
   const projects = new Map<string, Project>()
   let heaviest: Project | undefined
 
   const find = (project_id: string, now: number): Project => {
     const known = projects.get(project_id)
     if (known !== undefined) return known
-    if (projects.size >= maxProjects) {
+    if (projects.size >= most) {
       for (const [id, { present }] of projects) if (present === 0) projects.delete(id)
     }
     const idle = { present: 0, spent: 0, at: now, running: 0, started: 0, restsUntil: 0 }

@@ -48,7 +48,7 @@ const versioned = <Body>(body: Body, version: number) =>
 
 /** If-Match: undefined and `*` accept any version; a tag that is not one of our versions matches none. */
 const versions = (ifMatch: string | undefined): ReadonlyArray<number> | undefined =>
-  ifMatch === undefined || ifMatch.trim() === "*"
+  ifMatch === undefined || ifMatch === "*"
     ? undefined
     : ifMatch.split(",").flatMap((tag) => {
         const [, version] = /^"(\d{1,9})"$/.exec(tag.trim()) ?? []

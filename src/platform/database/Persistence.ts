@@ -116,8 +116,7 @@ const isConflict = (error: unknown) =>
 // idled too long because this machine stalled. 42P01, 42703, 3F000: the migrations have not run yet.
 const transient = /^(08|53|57|58|28|3D|25006|25P0[34]|55000|42P01|42703|3F000)/
 
-const isTransient = (error: SqlError.SqlError) =>
-  error.isRetryable || error.reason._tag === "ConnectionError" || transient.test(describe(error).sqlstate)
+const isTransient = (error: SqlError.SqlError) => error.isRetryable || transient.test(describe(error).sqlstate)
 
 export const describe = ({ reason }: SqlError.SqlError) => ({
   reason: reason._tag,

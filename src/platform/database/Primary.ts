@@ -236,7 +236,7 @@ const isUnreachable = (error: SqlError.SqlError) =>
 
 /** A wrong password, or a database that is not there, explains more than servers that are away or standbys. */
 const explained = (failures: ReadonlyArray<{ readonly place: string; readonly error: SqlError.SqlError }>) =>
-  failures.find(({ error }) => !takesNoWrites(error) && !isUnreachable(error))?.error ??
+  failures.find(({ error }) => !isUnreachable(error))?.error ??
   failureOf(new Error(failures.map(({ error, place }) => `${place}: ${causeOf(error)}`).join("; ")))
 
 const causeOf = ({ reason: { cause } }: SqlError.SqlError) => (cause instanceof Error ? cause.message : "no connection")

@@ -88,7 +88,7 @@ export const together = <In, Out, E>(
 
     const share = (sharing: ReadonlyArray<Waiting<In, Out, E>>) => {
       const settle = (exit?: Exit.Exit<ReadonlyArray<Out>, E>) => {
-        if (!underWay.delete(statement) && !writes) return
+        underWay.delete(statement)
         sendNext()
         sharing.forEach(({ input, resume }, index) => {
           if (exit !== undefined && Exit.isSuccess(exit)) return resume(Effect.succeed(exit.value[index]!))

@@ -12,14 +12,14 @@ const ok = HttpServerResponse.jsonUnsafe({ status: "ok" }, { headers: { "cache-c
 /** The process answers, without a query to the database (spec 4.9). */
 const healthz = HttpRouter.add("GET", "/healthz", Effect.succeed(ok))
 
-/** The process can serve: the database answers and has every migration (decisions.md, Liveness and readiness). */
+/** The process can serve: the database answers, and its schema suits (decisions.md, Liveness and readiness). */
 const readyz = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const oneAtATime = yield* Semaphore.make(1)
     const reviewed = review().pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.map(({ pending }) => pending.length === 0),
+      Effect.map(({ pending, works }) => works && pending.length === 0),
       oneAtATime.withPermitsIfAvailable(1),
       Effect.map(Option.getOrElse(() => false)),
       Effect.catchCause(() => Effect.succeed(false))

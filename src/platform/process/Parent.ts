@@ -23,8 +23,12 @@ import { announceStopping, logReady } from "./Banner.ts"
 import { isLasting, WorkerFailed } from "./Exit.ts"
 import { onHangUp } from "./Signals.ts"
 
-/** Milliseconds before a restart; after a minute of life a worker begins again with the shortest. */
+/** Milliseconds. */
 const pauses = { shortest: 100, longest: 30_000, forgottenAfter: 60_000 }
+/** The pause before a restart, twice the one before; after a minute of life a worker begins again with the shortest. */
+export const pauseAfter = (lived: number, before: number) =>
+  lived > pauses.forgottenAfter ? pauses.shortest : Math.min(pauses.longest, Math.max(pauses.shortest, 2 * before))
+
 /** A worker has ten seconds for its requests and a few for the rest; systemd gives the service 45. */
 const stopTime = Duration.seconds(18)
 /** For a replacement to serve. */
@@ -217,8 +221,7 @@ export const parent = Effect.fnUntraced(function* (program: string) {
       const isHopeless = serving().length === 0 && isLasting(code)
       if ((!hasServed && code !== null && code !== 0) || isHopeless) return yield* new WorkerFailed({ code: code! })
       restarts++
-      const lived = performance.now() - member.since
-      pause = lived > pauses.forgottenAfter ? 0 : Math.min(pauses.longest, Math.max(pauses.shortest, 2 * pause))
+      pause = pauseAfter(performance.now() - member.since, pause)
       yield* Effect.logWarning("A worker ended and is restarted").pipe(
         Effect.annotateLogs({ worker: number, ended_with: code ?? signal ?? "no process", pause_ms: pause })
       )

@@ -2,12 +2,36 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import { Agent } from "../../support/agents/McpAgent.ts"
+import { TestClock } from "effect/testing"
+import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
 import { send } from "../../support/network/Http.ts"
+import { exchange } from "../../support/network/Raw.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" }
 const accept = { accept: "application/json, text/event-stream" }
+
+/** A message of so many bytes. */
+const pingOf = (bytes: number) => {
+  const body = JSON.stringify({ ...ping, params: { _meta: { x: "" } } })
+  return body.replace('"x":""', `"x":"${"a".repeat(bytes - body.length)}"`)
+}
+
+/** The beginning of a request that does not say how long it is. */
+const headOf = ({ token }: Agent) => {
+  const lines = ["POST /mcp HTTP/1.1", "host: x", "connection: close", "transfer-encoding: chunked"]
+  const headers = { ...accept, "content-type": "application/json", authorization: `Bearer ${token}` }
+  return `${[...lines, ...Object.entries(headers).map((header) => header.join(": "))].join("\r\n")}\r\n\r\n`
+}
+
+/** Sends a message of so many bytes in a chunk; returns the status. */
+const inChunks = (agent: Agent, bytes: number) => {
+  const body = `${bytes.toString(16)}\r\n${pingOf(bytes)}\r\n0\r\n\r\n`
+  return Effect.map(exchange(agent.url, headOf(agent) + body), (text) => Number(text.slice(9, 12)))
+}
+
+/** Real time for the network, which ignores TestClock. */
+const wink = Effect.promise(() => new Promise((resume) => setTimeout(resume, 5)))
 
 layer(Service.layer)("the MCP endpoint", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
@@ -115,17 +139,18 @@ layer(Service.layer)("the MCP endpoint", (it) => {
 
   it.effect("a body of 1 MiB is accepted and one byte more is 413, while /bridge keeps its own limit", () =>
     Effect.gen(function* () {
-      const { token: bearer, url } = yield* agent
-      const sized = (bytes: number) => {
-        const body = JSON.stringify({ ...ping, params: { _meta: { x: "" } } })
-        return body.replace('"x":""', `"x":"${"a".repeat(bytes - body.length)}"`)
-      }
+      const a = yield* agent
       const post = (path: string, bytes: number) =>
-        send(url + path, { bearer, headers: { ...accept, "idempotency-key": "k" }, body: sized(bytes) })
+        send(a.url + path, {
+          bearer: a.token,
+          headers: { ...accept, "idempotency-key": "k" },
+          body: pingOf(bytes)
+        })
       assert.strictEqual((yield* post("/mcp", 1_048_576)).status, 200)
       const large = yield* post("/mcp", 1_048_577)
       assert.deepStrictEqual([large.status, large.code], [413, "payload_too_large"])
       assert.strictEqual((yield* post("/bridge/v1/enrollment/challenges", 16 * 1024 + 1)).status, 413)
+      assert.deepStrictEqual([yield* inChunks(a, 1_048_576), yield* inChunks(a, 1_048_577)], [200, 413])
     })
   )
 
@@ -298,6 +323,9 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       const a = yield* agent
       const sql = yield* SqlClient.SqlClient
       const task = yield* a.task("T")
+      const given = { write_context: a.write_context, id: task.id, expected_version: task.version, title: "changed" }
+      const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "task_update", arguments: given } }
+      const throughSdk = send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body: call })
       // A transaction caches pg_stat_activity until the snapshot is cleared.
       const waiting = Effect.gen(function* () {
         yield* sql`select pg_stat_clear_snapshot()`
@@ -310,10 +338,12 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       })
       const hold = Effect.gen(function* () {
         yield* sql`select 1 from task where id = ${task.id}::uuid for update`
-        const update = yield* Effect.forkChild(a.update(task, { title: "changed" }))
-        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 1, times: 5000 }), 1)
-        yield* Fiber.interrupt(update)
-        assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 0, times: 1000 }), 0)
+        for (const update of [Effect.asVoid(a.update(task, { title: "changed" })), Effect.asVoid(throughSdk)]) {
+          const fiber = yield* Effect.forkChild(update)
+          assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 1, times: 5000 }), 1)
+          yield* Fiber.interrupt(fiber)
+          assert.strictEqual(yield* Effect.repeat(waiting, { until: (n) => n === 0, times: 1000 }), 0)
+        }
       })
       yield* sql.withTransaction(hold)
       assert.strictEqual((yield* a.call("task_get", { id: task.id })).output.task.version, 1)
@@ -331,6 +361,51 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       const refused = yield* a.call("server_identity")
       assert.deepStrictEqual([refused.answer.status, refused.code], [429, "rate_limited"])
       assert.strictEqual(refused.answer.headers.get("retry-after"), "1")
+      assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
+    })
+  )
+
+  it.effect("a body in chunks counts by its size, too", () =>
+    Effect.gen(function* () {
+      const a = (yield* agent).at(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
+      // 64 of 500 messages for each.
+      const statuses = yield* Effect.replicateEffect(inChunks(a, 1_048_576), 8)
+      assert.deepStrictEqual(statuses, [200, 200, 200, 200, 200, 200, 200, 429])
+    })
+  )
+
+  it.effect("bodies that have not arrived count for their project, whichever of its credentials sends them", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const colleague = new Agent({ ...a, token: yield* issueToken(yield* Service, a.project_id) })
+      const other = yield* agent
+      // Four of 1 MiB fit.
+      for (let n = 0; n < 4; n++) yield* exchange(a.url, headOf(a)).pipe(Effect.forkChild)
+      const refused = Effect.gen(function* () {
+        const sent = yield* Effect.forkChild(inChunks(colleague, 20_000))
+        while (sent.pollUnsafe() === undefined) yield* Effect.andThen(wink, TestClock.adjust("100 millis"))
+        return yield* Fiber.join(sent)
+      })
+      const status = yield* Effect.repeat(refused, { until: (status) => status === 429, times: 20 })
+      assert.strictEqual(status, 429)
+      assert.strictEqual(yield* inChunks(other, 20_000), 200)
+    })
+  )
+
+  it.effect("a project gets 429 after 2,000 messages at once, whichever of its credentials sends them", () =>
+    Effect.gen(function* () {
+      // Each of two processes admits half of them.
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_PROCESSES: "2" })
+      const a = yield* agent
+      const messages = Array.from({ length: 50 }, () => ping.id)
+      const tokens = yield* Effect.replicateEffect(issueToken(yield* Service, a.project_id), 5)
+      const post = (bearer: string, body: unknown) =>
+        Effect.map(send(`${limited.url}/mcp`, { bearer, headers: accept, body }), ({ status }) => status)
+      const statuses = yield* Effect.forEach(tokens.slice(1), (bearer) =>
+        Effect.replicateEffect(post(bearer, messages), 5)
+      )
+      assert.notInclude(statuses.flat(), 429)
+      assert.strictEqual(yield* post(tokens[0]!, ping), 429)
       assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
     })
   )

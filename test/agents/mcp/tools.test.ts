@@ -33,8 +33,8 @@ layer(Service.layer)("the tools", (it) => {
   const listed = (a: Agent) => Effect.map(a.post("tools/list"), ({ body }): Array<any> => body.result.tools)
   const audited = (a: Agent) =>
     SqlClient.SqlClient.use(
-      (sql) => sql<{ code: string; subject: any; count: number }>`
-      select code, subject, count from audit_event join audit_refusal_count using (event_id) where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
+      (sql) => sql<{ actor: string; code: string; subject: any; count: number }>`
+      select actor, code, subject, count from audit_event join audit_refusal_count using (event_id) where project_id = ${a.project_id}::uuid and action = 'mcp.write'`
     )
 
   it.effect("a contributor can list every tool, including those of the specification", () =>
@@ -74,11 +74,13 @@ layer(Service.layer)("the tools", (it) => {
 
   it.effect("the instructions name the project and bring the write_context that every write takes", () =>
     Effect.gen(function* () {
-      const a = yield* agent()
-      const { result } = (yield* a.post("server/discover")).body
-      assert.include(result.instructions, 'the project "Test project"')
-      const [, given] = /write_context with every write: (\{[^}]*\})/.exec(result.instructions)!
-      assert.deepStrictEqual(JSON.parse(given!), a.write_context)
+      for (const scopes of [[], ["memory:write"], ["tasks:write"]] as const) {
+        const a = yield* agent({ scopes })
+        const { result } = (yield* a.post("server/discover")).body
+        assert.include(result.instructions, 'the project "Test project"')
+        const [, given] = /write_context with every write: (\{[^}]*\})/.exec(result.instructions)!
+        assert.deepStrictEqual(JSON.parse(given!), a.write_context)
+      }
       const reader = yield* agent({ role: "reader" })
       const { instructions } = (yield* reader.post("server/discover")).body.result
       assert.notInclude(instructions, "write_context")
@@ -174,8 +176,8 @@ layer(Service.layer)("the tools", (it) => {
         }
         const rows = yield* audited(a)
         assert.deepStrictEqual(
-          rows.map(({ code, count, subject }) => [code, subject.tool, count]),
-          [["write_context_required", tool, 2]]
+          rows.map(({ actor, code, count, subject }) => [code, subject.tool, count, actor]),
+          [["write_context_required", tool, 2, `project_token:${rows[0]?.subject.credential_id}`]]
         )
       })
     )

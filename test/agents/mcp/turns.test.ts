@@ -1,8 +1,11 @@
 /** Turns of tool calls (decisions.md, Budgets of a project): who is slowed down, and who is not. */
-import { assert, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
+import { CallBudget } from "../../../src/agents/mcp/CallBudget.ts"
 import * as Turns from "../../../src/agents/mcp/Turns.ts"
+import { RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 
 const maxima = { calls: 4, searches: 2 }
 const never = Number.POSITIVE_INFINITY
@@ -56,11 +59,23 @@ it.effect("only the project with the most time is slowed down", () =>
 
 it.effect("a project that has rested takes its turns at once again", () =>
   Effect.gen(function* () {
-    const play = players(Turns.make({ measured: true }))
-    for (let round = 0; round < 3; round += 1) yield* play("heavy", 8, 1000)
-    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+    const turns = Turns.make({ measured: true })
+    const play = players(turns)
+    // Thirty seconds of forty are remembered, and nobody rests for longer than ten.
+    yield* play("heavy", 2, 20_000)
+    const slowed = yield* play("heavy", 2, 100)
+    assert.strictEqual(slowed.most, 1)
+    assert.isBelow(slowed.took, 11_000)
     yield* TestClock.adjust("2 minutes")
     assert.strictEqual((yield* play("heavy", 4, 100)).most, 4)
+    const now = yield* turns.visit("heavy", "you", maxima, ({ project: { callers, restsUntil } }) =>
+      Effect.sync(() => [restsUntil, [...callers.keys()]])
+    )
+    assert.deepStrictEqual(now, [0, ["you"]])
+    // A longer rest earns nothing more.
+    yield* TestClock.adjust("10 minutes")
+    yield* play("heavy", 12, 100)
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
   })
 )
 
@@ -73,6 +88,18 @@ it.effect("calls that take no time never slow a project down", () =>
       yield* TestClock.adjust(150)
     }
     assert.strictEqual((yield* play("steady", 8, 10)).most, 4)
+  })
+)
+
+it.effect("a project with calls is not forgotten when more are known than are kept", () =>
+  Effect.gen(function* () {
+    const turns = Turns.make({ measured: true, most: 2 })
+    const one = { calls: 1, searches: 1 }
+    const call = (project: string, work: Effect.Effect<void>) =>
+      turns.visit(project, "me", one, (visit) => turns.callsOf(visit, one, 0)(work, refused))
+    yield* Effect.forkChild(call("a", Effect.never), { startImmediately: true })
+    for (const project of ["b", "c", "d"]) yield* call(project, Effect.void)
+    assert.strictEqual(yield* Effect.flip(call("a", Effect.void)), "refused")
   })
 )
 
@@ -164,3 +191,60 @@ it.effect("callers of a project have half of its turns each for a minute after o
     assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
   })
 )
+
+describe("a call", () => {
+  /** Admits calls of a process with so many connections, one of so many; says who runs, in the order of their beginning. */
+  const admitting = Effect.fnUntraced(function* (poolSize: number, processes = 1) {
+    const settings = { database: { poolSize }, http: { rateLimits: true }, processes } as Settings["Service"]
+    const layer = CallBudget.layer.pipe(
+      Layer.provide(RateLimit.layer),
+      Layer.provide(Layer.succeed(Settings, settings))
+    )
+    const { admit } = yield* Effect.provide(CallBudget, layer)
+    const begun: Array<string> = []
+    const start = (project_id: string, subject: string, { lasts = 500, searches = true } = {}) =>
+      Effect.forkChild(
+        Effect.andThen(
+          Effect.sync(() => begun.push(subject)),
+          Effect.sleep(lasts)
+        ).pipe(
+          admit({ project_id, subject, limits: { concurrent_searches: 4 } }, { searches, writes: false }),
+          Effect.flip
+        ),
+        { startImmediately: true }
+      )
+    return { begun, start }
+  })
+
+  it.effect("of a project that is slowed down is told when to try again", () =>
+    Effect.gen(function* () {
+      const { start } = yield* admitting(10)
+      yield* start("p", "me", { searches: false, lasts: 2_000 })
+      yield* TestClock.adjust("2 seconds")
+      const next = yield* start("p", "me", { searches: false })
+      yield* TestClock.adjust("1 second")
+      const { details } = yield* Fiber.join(next)
+      // Its rest is four seconds long.
+      assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 3 })
+    })
+  )
+
+  it.effect("that searches takes one of half the connections, and projects that wait take turns", () =>
+    Effect.gen(function* () {
+      const { begun, start } = yield* admitting(5)
+      for (const subject of ["a1", "a2", "a3", "a4"]) yield* start("a", subject)
+      yield* start("b", "b1")
+      assert.deepStrictEqual(begun, ["a1", "a2"])
+      yield* TestClock.adjust("500 millis")
+      assert.sameMembers(begun, ["a1", "a2", "a3", "b1"])
+    })
+  )
+
+  it.effect("that searches has its project's turns at one of several processes", () =>
+    Effect.gen(function* () {
+      const { begun, start } = yield* admitting(20, 2)
+      for (const subject of ["a1", "a2", "a3", "a4"]) yield* start("a", subject)
+      assert.deepStrictEqual(begun, ["a1", "a2"])
+    })
+  )
+})

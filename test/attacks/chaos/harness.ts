@@ -69,6 +69,8 @@ export interface Server {
   readonly pid: () => number
   /** The lines of stdout and stderr. */
   readonly output: ReadonlyArray<string>
+  /** kill -9. */
+  readonly kill: Effect.Effect<void>
   /** kill -9 and restart; returns the milliseconds from start to ready. */
   readonly killAndRestart: Effect.Effect<number, ChaosError>
   /**
@@ -130,15 +132,16 @@ export const awaiting = <A, E, R>(what: string, wait: Effect.Effect<A, E, R>) =>
 export const until = (what: string, condition: () => boolean) =>
   awaiting(what, Effect.repeat(Effect.sleep("10 millis"), { until: condition }))
 
-/** One process of the service; replicas share the folder. */
-export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}) {
+/** One process of the service, of the release in that folder; replicas share the folder of the data. */
+export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}, release?: string) {
   const port = yield* Effect.promise(freePort)
   const url = `http://127.0.0.1:${port}`
   const output: Array<string> = []
   let child: ChildProcess | undefined
   const start = Effect.gen(function* () {
     const from = performance.now()
-    const started = spawn(process.execPath, [main], {
+    const program = release === undefined ? main : join(release, "src/main.ts")
+    const started = spawn(process.execPath, [program], {
       env: environment(folder, port, settings),
       stdio: ["ignore", "pipe", "pipe"]
     })
@@ -155,10 +158,8 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
   // A server that does not become ready must be stopped too.
   yield* Effect.addFinalizer(() => Effect.promise(() => end(child, "SIGTERM")))
   yield* start
-  const killAndRestart = Effect.andThen(
-    Effect.promise(() => end(child, "SIGKILL")),
-    start
-  )
+  const kill = Effect.promise(() => end(child, "SIGKILL"))
+  const killAndRestart = Effect.andThen(kill, start)
   const killWorker = Effect.fnUntraced(function* ({ number, pid }: ReturnType<typeof workersOf>[number]) {
     const from = performance.now()
     process.kill(pid, "SIGKILL")
@@ -182,6 +183,7 @@ export const server = Effect.fnUntraced(function* (folder: string, settings: Nod
     url,
     port,
     pid: () => child!.pid!,
+    kill,
     killAndRestart,
     killSome,
     stop,

@@ -12,6 +12,7 @@ import { databaseUrl, patience, procedure } from "../../support/service/Procedur
 import { serviceProcess } from "../../support/service/Process.ts"
 import { environment, Service } from "../../support/service/Service.ts"
 import { rotate, successorOf, tokens } from "../../support/bridges/Tokens.ts"
+import { send } from "../../support/network/Http.ts"
 
 /** A copy of this release with one more migration, which only adds, as migrations must. */
 const next = Effect.gen(function* () {
@@ -28,7 +29,7 @@ const next = Effect.gen(function* () {
 
 layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
   it.effect(
-    "interrupts nobody: the old release serves on the new schema, beside the new release, and again after a downgrade",
+    "interrupts nobody: the old release serves on the new schema, beside the new release, and again after a downgrade; not on a schema that is too new",
     () =>
       Effect.gen(function* () {
         const { backup, look, migrate } = procedure("run", "Upgrade", "backup", "migrate", "look")
@@ -93,6 +94,11 @@ layer(Service.layer, { excludeTestServices: true })("an upgrade", (it) => {
         token = yield* rotate(tokens(back), token, "back")
         assert.strictEqual((yield* tokens(back).self(token)).status, 200)
         assert.isFalse(existsSync(join(before, "before-upgrade.backup.partial")))
+
+        // As the first migration will do that takes away what this release uses.
+        yield* sql`create function schema_requires() returns int language sql immutable as 'select 999'`
+        assert.match(yield* Effect.flip(serviceProcess()), /Start the release that has this file/)
+        assert.strictEqual((yield* send(`${back.url}/readyz`, { method: "GET" })).status, 503)
       }),
     { timeout: patience }
   )

@@ -1,6 +1,6 @@
 /** Devices of the mobile companion (spec 2.9, 4.12). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Redacted } from "effect"
+import { Context, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
@@ -9,6 +9,8 @@ import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Devices } from "../../../src/people/mobile/Devices.ts"
+import { CurrentOperator } from "../../../src/platform/settings/Operator.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
 import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
@@ -69,7 +71,65 @@ layer(Delivery.layer)("a registration", (it) => {
       is(again, 200)
       assert.strictEqual(again.body.device_id, phone.device_id)
       assert.notStrictEqual(again.body.last_seen_at, again.body.created_at)
-      assert.deepStrictEqual(again.body.preferences, everything)
+      assert.deepStrictEqual([again.body.preferences, again.body.preferences_version], [everything, 1])
+    })
+  )
+
+  it.effect("of the same installation keeps what it does not name, and belongs to the newer sign-in", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      const sql = yield* SqlClient.SqlClient
+      const row = Effect.map(
+        sql<{ readonly grant_id: string; readonly about: string }>`
+          select grant_id, concat_ws(' ', app_version, os_version, locale) as about
+            from mobile_device
+           where device_id = ${phone.device_id}::uuid`,
+        ([found]) => found!
+      )
+      yield* phone.register({ app_version: "1.0", os_version: "26.1", locale: "es_ES" })
+      const { about, grant_id } = yield* row
+      assert.strictEqual(about, "1.0 26.1 es_ES")
+      const { access_token } = yield* signIn(on, { client_id: person.client_id, token: person.project_token })
+      const asked = { bearer: Redacted.value(access_token) }
+      is(yield* phone.register({ app_version: "1.1" }, asked), 200)
+      const renewed = yield* row
+      assert.strictEqual(renewed.about, "1.1 26.1 es_ES")
+      assert.notStrictEqual(renewed.grant_id, grant_id)
+      yield* Context.get(on.services, Grants).revoke(grant_id)
+      yield* notify(on, person.project_id)
+      yield* drain(on.worker)
+      assert.isTrue(on.simulator.received.some(({ token }) => token === phone.token))
+    })
+  )
+
+  it.effect("and every later change leaves one audit event, which names device and sign-in", () =>
+    Effect.gen(function* () {
+      const { on, person, phone } = yield* withPhone
+      yield* phone.register()
+      yield* phone.prefer(phone.device_id, everything)
+      yield* Effect.replicateEffect(phone.revoke(phone.device_id), 2)
+      const sql = yield* SqlClient.SqlClient
+      const events = yield* sql<{ action: string; actor: string; device_id: string }>`
+        select action, actor, subject ->> 'device_id' as device_id
+          from audit_event
+         where project_id = ${person.project_id}::uuid
+           and action like 'mobile_device.%'
+         order by at, event_id`
+      assert.sameMembers(
+        events.map(({ action }) => action),
+        ["registered", "renewed", "preferences_set", "revoked"].map((change) => `mobile_device.${change}`)
+      )
+      for (const { actor, device_id } of events) {
+        assert.match(actor, /^oauth_grant:/)
+        assert.strictEqual(device_id, phone.device_id)
+      }
+      const other = yield* makeRegisteredPhone(on, person)
+      const end = Context.get(on.services, Devices).end(other.device_id)
+      yield* Effect.provideService(end, CurrentOperator, "operator:ada")
+      const ended = yield* sql`
+        select actor from audit_event
+         where action = 'mobile_device.revoked' and subject ->> 'device_id' = ${other.device_id}`
+      assert.deepStrictEqual(ended, [{ actor: "operator:ada" }])
     })
   )
 
@@ -381,6 +441,20 @@ layer(Delivery.layer)("preferences", (it) => {
     })
   )
 
+  it.effect("may pause for exactly thirty days", () =>
+    Effect.gen(function* () {
+      const { phone } = yield* withPhone
+      const now = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+      for (const [millis, outcome] of [
+        [30 * 86_400_000, 200],
+        [30 * 86_400_000 + 1, "invalid_request"]
+      ] as const) {
+        const paused_until = new Date(now + millis).toISOString()
+        is(yield* phone.prefer(phone.device_id, { ...everything, paused_until }), outcome)
+      }
+    })
+  )
+
   it.effect("with a missing field are refused", () =>
     Effect.gen(function* () {
       const { phone } = yield* withPhone
@@ -530,6 +604,30 @@ layer(Delivery.layer)("changes to the phones of a project", (it) => {
       assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
       yield* TestClock.adjust("6 seconds")
       assert.strictEqual((yield* prefer(device_id, everything)).status, 200)
+    })
+  )
+
+  it.effect("are tested five times at once and then once a minute, each phone by itself", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+      const person = yield* makePerson(on)
+      const [phone, other] = [yield* makeRegisteredPhone(on, person), yield* makeRegisteredPhone(on, person)]
+      // Nobody delivers here, so they wait for their answers.
+      const waiting: Array<Fiber.Fiber<Answer>> = []
+      const tested = Effect.fnUntraced(function* ({ device_id, ring }: typeof phone, times: number) {
+        for (let n = 0; n < times; n++) waiting.push(yield* Effect.forkChild(ring(device_id)))
+        const sent = Effect.map(
+          deliveriesOf(device_id),
+          (all) => all.filter(({ kind }) => kind === "device.test").length
+        )
+        assert.strictEqual(yield* Effect.repeat(sent, { until: (count) => count === times, times: 2000 }), times)
+      })
+      yield* tested(phone, 5)
+      is(yield* phone.ring(phone.device_id), "rate_limited")
+      yield* tested(other, 1)
+      const passing = Effect.forever(Effect.andThen(deliveriesOf(phone.device_id), TestClock.adjust("200 millis")))
+      const answers = yield* Effect.raceFirst(Effect.forEach(waiting, Fiber.join), passing)
+      for (const answer of answers) is(answer, 200)
     })
   )
 })

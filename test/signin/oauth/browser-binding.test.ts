@@ -4,6 +4,8 @@ import { Effect, Option, Redacted } from "effect"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
 import { checkCsrf, openRequest, renewed } from "../../../src/signin/oauth/consent/BrowserBinding.ts"
 
+type Request = Effect.Success<ReturnType<ReturnType<typeof openRequest>>>["request"]
+
 const now = new Date("2026-11-01T12:00:00Z")
 const request_id = "01990000-0000-7000-8000-000000000001"
 const another_id = "01990000-0000-7000-8000-000000000002"

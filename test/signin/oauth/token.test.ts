@@ -1,10 +1,13 @@
 /** The token endpoint: codes and refresh tokens (OAuth 2.1 "Token Endpoint"; spec 4.10, 5.5). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Metric, Option } from "effect"
+import { Context, Duration, Effect, Metric, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomBytes } from "node:crypto"
 import { Access } from "../../../src/signin/access/Access.ts"
 import { Overview } from "../../../src/people/operator/Overview.ts"
+import { deriveFrom } from "../../../src/platform/crypto/Derivation.ts"
+import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { grantSuspicions } from "../../../src/platform/metrics/Metrics.ts"
 import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
 import {
@@ -199,6 +202,19 @@ layer(Service.layer)("a refresh token", (it) => {
     })
   )
 
+  it.effect("ends the grant if it is used again when it would have expired unused", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const { client_id, refresh_token } = yield* signIn(service)
+      yield* TestClock.adjust(Duration.days(29))
+      const first = yield* refresh(service, { client_id, refresh_token })
+      yield* TestClock.adjust(Duration.days(2))
+      yield* refresh(service, { client_id, refresh_token })
+      const successor = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
+      assert.strictEqual(successor.body.error, "invalid_grant")
+    })
+  )
+
   it.effect("ends the grant if it is used again after its successor was used", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -387,6 +403,29 @@ layer(Service.layer)("a used refresh token", (it) => {
         (yield* auditOf(client_id)).map(({ action }) => action),
         ["oauth_grant.refreshed", "oauth_grant.refresh_replayed"]
       )
+    })
+  )
+
+  it.effect("of the first edition, which derived the successor without a secret, gets the same successor", () =>
+    Effect.gen(function* () {
+      const on = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { client_id, refresh_token } = yield* signIn(on)
+      yield* refresh(on, { client_id, refresh_token })
+      const salt = randomBytes(32)
+      const presented = Redacted.make(refresh_token)
+      const successor = Tokens.format("srt", deriveFrom(presented, "oauth/v1/refresh-successor", [salt]))
+      yield* sql`
+        update oauth_refresh_token
+           set used_by = null, successor_salt = ${salt}
+         where token_hash = ${Tokens.hash(presented)}`
+      yield* sql`
+        update oauth_refresh_token
+           set token_hash = ${Tokens.hash(successor)}
+         where generation = 1
+           and grant_id = (select grant_id from oauth_refresh_token where token_hash = ${Tokens.hash(presented)})`
+      const again = yield* refresh(on, { client_id, refresh_token })
+      assert.deepStrictEqual([again.status, again.body.refresh_token], [200, Redacted.value(successor)])
     })
   )
 

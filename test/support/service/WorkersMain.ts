@@ -1,14 +1,20 @@
 /**
  * Two workers of the real parent that only talk: the second one wakes the first one again and again, and prints what it gets
- * to hear from it and from all.
+ * to hear from it and from all. While the file FAILING exists, a worker ends at its start with the code in it.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Option } from "effect"
+import { existsSync, readFileSync } from "node:fs"
+import { exitCode } from "../../../src/platform/process/Exit.ts"
+import { logging } from "../../../src/platform/process/Logging.ts"
 import { parent } from "../../../src/platform/process/Parent.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { followParent, workerNumber, Workers } from "../../../src/platform/workers/Workers.ts"
 
+const failing = process.env["FAILING"] ?? ""
+
 const worker = Effect.gen(function* () {
+  if (existsSync(failing)) process.exit(Number(readFileSync(failing, "utf8")))
   followParent()
   const { answers, askAll, askFirst, isFirst, onWake, tell } = yield* Workers
   yield* onWake(() => process.stdout.write(`woken ${workerNumber} ${process.pid}\n`))
@@ -25,5 +31,6 @@ const worker = Effect.gen(function* () {
   return yield* Effect.forever(talk)
 })
 
-if (workerNumber === undefined) NodeRuntime.runMain(Effect.provide(parent(import.meta.filename), Settings.layer))
+const serving = Effect.provide(parent(import.meta.filename), [Settings.layer, logging])
+if (workerNumber === undefined) NodeRuntime.runMain(serving, { teardown: exitCode })
 else NodeRuntime.runMain(Effect.provide(worker, Workers.layer))

@@ -15,7 +15,7 @@ import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { traceAt } from "../../../platform/audit/Audit.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
-import { KeyRing } from "../../../platform/crypto/Derivation.ts"
+import { deriveFrom, KeyRing } from "../../../platform/crypto/Derivation.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
@@ -176,8 +176,11 @@ const successorsOf = ({ refreshGrace, secret, secretPrevious }: Settled) => {
 
   /** Undefined if the secret that derived the successor is not configured any more. */
   const again = (predecessor: Redacted.Redacted<string>, successor_salt: Uint8Array, successor_hash: Uint8Array) =>
-    ring
-      ?.deriveWithEach("successor", [successor_salt, predecessor])
+    [
+      ...(ring?.deriveWithEach("successor", [successor_salt, predecessor]) ?? []),
+      // As the first edition derived it, which may serve beside this release during an upgrade.
+      deriveFrom(predecessor, "oauth/v1/refresh-successor", [successor_salt])
+    ]
       .map(format)
       .find((token) => equal(Tokens.hash(token), successor_hash))
 

@@ -25,18 +25,12 @@ interface Exchange {
 
 const temporary = new Set(["503 bridge_persistence_error", "no answer"])
 
-/** Outcomes in `other` are violations: anything but success, 503 and no answer. */
+/** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (
   on: On,
-  { note, noted }: Ledger,
-  /** `label` tells the rows of two loads on one database apart. */
+  ledger: Ledger,
   size: { readonly bridges: number; readonly agents: number; readonly label?: string; readonly project_id?: string }
 ) {
-  const exchanges: Array<Exchange> = []
-  const violations: Array<string> = []
-  const acknowledgedAt: Array<number> = []
-  const label = size.label ?? ""
-  const stopping = yield* Ref.make(false)
   const project_id = size.project_id ?? (yield* makeProject(on))
   const fleet = yield* Effect.forEach(
     Array.from({ length: size.bridges }),
@@ -47,6 +41,26 @@ export const makeLoad = Effect.fnUntraced(function* (
     { concurrency: 4 }
   )
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
+  return yield* loadOf(on, ledger, { project_id, fleet, agents, label: size.label ?? "" })
+})
+
+interface Callers {
+  readonly project_id: string
+  readonly fleet: ReadonlyArray<{ readonly bridge: Bridge; token: string }>
+  readonly agents: ReadonlyArray<Agent>
+  readonly label: string
+}
+
+/** Outcomes in `other` are violations: anything but success, 503 and no answer. */
+export const loadOf = Effect.fnUntraced(function* (
+  on: { readonly url: string },
+  { note, noted }: Ledger,
+  { agents, fleet, label, project_id }: Callers
+) {
+  const exchanges: Array<Exchange> = []
+  const violations: Array<string> = []
+  const acknowledgedAt: Array<number> = []
+  const stopping = yield* Ref.make(false)
 
   /** Repeats one request while it gets 503 or no answer. Any other failure is a violation, and returns undefined. */
   const untilAnswered = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
@@ -121,14 +135,15 @@ export const makeLoad = Effect.fnUntraced(function* (
     )
   }
 
-  const writing = (agent: Agent, index: number) =>
-    again((n) =>
+  const writing = (agent: Agent, index: number) => {
+    const { write_context } = agent
+    return again((n) =>
       Effect.gen(function* () {
         const name = `${label}${index} ${n}`
         const write = (tool: string, what: string, given: Readonly<Record<string, unknown>>) =>
           mutate(
             what,
-            agent.write(tool, { ...given, idempotency_key: what.replaceAll(" ", "-") }),
+            agent.call(tool, { ...given, write_context, idempotency_key: what.replaceAll(" ", "-") }),
             toolOutcome,
             ({ output }) => (output.entry ?? output.task).id
           )
@@ -151,6 +166,7 @@ export const makeLoad = Effect.fnUntraced(function* (
         })
       })
     )
+  }
 
   const run = (more: ReadonlyArray<Effect.Effect<void>>) =>
     Effect.asVoid(
@@ -202,13 +218,15 @@ export const makeLoad = Effect.fnUntraced(function* (
       sql`select id::text from task t where version = 2 and exists (select from receipt r where r.task_id = t.id)`
     )
     const duplicates = yield* sql<{ readonly what: string }>`
-      select body as what from memory_entry group by body having count(*) > 1
-      union all select title from task group by title having count(*) > 1
-      union all select summary from receipt group by summary having count(*) > 1`
+      select body as what from memory_entry where project_id = ${project_id}::uuid group by body having count(*) > 1
+      union all select title from task where project_id = ${project_id}::uuid group by title having count(*) > 1
+      union all select summary from receipt where project_id = ${project_id}::uuid group by summary having count(*) > 1`
     for (const { what } of duplicates) violations.push(`${what} is stored twice`)
     const unknown = yield* sql<{
       readonly what: string
-    }>`select body as what from memory_entry union all select title from task`
+    }>`
+      select body as what from memory_entry where project_id = ${project_id}::uuid
+      union all select title from task where project_id = ${project_id}::uuid`
     for (const { what } of unknown) if (!intended.has(what)) violations.push(`${what} is stored but was never sent`)
     for (const { broken, found } of yield* violatedInvariants(sql))
       violations.push(`invariant broken: ${broken}: ${found}`)
