@@ -13,8 +13,6 @@ const browser = Option.some(Redacted.make("the browser"))
 const another = Option.some(Redacted.make("another browser"))
 const visit = { request_id, browser }
 
-type Request = Effect.Success<ReturnType<Parameters<typeof openRequest>[0]>> extends Option.Option<infer R> ? R : never
-
 const stored: Request = {
   request_id,
   browser_hash: sha256("the browser"),
