@@ -39,6 +39,7 @@ describe("docs/scaling.md", () => {
         "6 / 60": "6 refreshes a minute",
         "10 / 60": "10 changes to the phones",
         "1 / 60": "1 sign-in a minute",
+        "1 / 6": "10 sign-ins a minute at consent",
         "1": "1 registration"
       }
       const named = often[perSecond as keyof typeof often]

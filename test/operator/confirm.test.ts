@@ -67,8 +67,29 @@ describe("--dry-run", () => {
     expect(stderr).toBe("")
     expect(stdout).toMatch(/^Nothing was changed\.\nNext: .*revoke-project-token --token=[0-9a-f-]{23}$/m)
     expect(await isRevoked(token_id)).toBe(false)
-    const retention = ["set-project-limits", "--project", "Shop", "--memory-days", "7", "--dry-run"]
-    expect(result(await run(...retention))).toMatchObject({ dry_run: true, project_id: project, entries: 0 })
+    await service.query(
+      "service",
+      `insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+       select $1::uuid, gen_random_uuid(), 'note', 'T', 'B', '{}', 'agent', 'contributor', now() - make_interval(days => age)
+         from unnest(array[8, 31]) age`,
+      [project]
+    )
+    const retention = [
+      "set-project-limits",
+      "--project",
+      "Shop",
+      "--memory-days",
+      "30",
+      "--receipt-days",
+      "7",
+      "--dry-run"
+    ]
+    expect(result(await run(...retention))).toMatchObject({
+      dry_run: true,
+      project_id: project,
+      entries: 1,
+      receipts: 0
+    })
     expect(result(await run("erase-subject", "--project", "Shop", "--label", "dry", "--dry-run"))).toMatchObject({
       tokens: 1
     })

@@ -89,6 +89,15 @@ it("export-project leaves a row, and no file without one", async () => {
   ])
 })
 
+it("export-subject leaves a row", async () => {
+  const [out, file] = [join(service.folder, "token"), join(service.folder, "subject")]
+  result(await json("create-project-token", "--project", project, "--role", "reader", "--label", "Ada", "--out", out))
+  result(await json("export-subject", "--project", project, "--label", "Ada", "--out", file))
+  expect(await events("subject.exported")).toEqual([
+    { outcome: "done", actor: operator, project_id: project, subject: {} }
+  ])
+})
+
 it("backup-database leaves a row here, restore-database one in the restored database", async () => {
   const file = join(service.folder, "backup")
   const { created_at } = result(await json("backup-database", "--out", file))

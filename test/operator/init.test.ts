@@ -20,7 +20,9 @@ layer(TestDatabase.sql)("init", (it) => {
     const [counted] = yield* sql`
       select (select count(*)::int from project) as projects,
              (select count(*)::int from bridge_enrollment_credential) as credentials,
-             (select count(*)::int from project_token) as tokens`
+             (select count(*)::int
+                from project_token
+               where expires_at - created_at = interval '90 days') as tokens`
     return [counted!["projects"], counted!["credentials"], counted!["tokens"]]
   })
 

@@ -99,6 +99,8 @@ it("status names the projects that have used half of a limit, the fullest first"
     { project_id: project, limit: "index_bytes", value: 4000, maximum: 4004 },
     { project_id: project, limit: "entries", value: 60, maximum: 100 }
   ])
+  const { items } = result(await run("show-project-limits", "--project", project, "--json"))
+  expect(items.slice(0, 4).map(({ value }: { value: number }) => value)).toEqual([400, 4000, 60, 9])
   const { stdout } = await run("status")
   expect(stdout).toMatch(new RegExp(`^${project}  tasks +9 +9$`, "m"))
   expect(stdout).toMatch(new RegExp(`^Next: npx service-admin show-project-limits --project ${project}$`, "m"))

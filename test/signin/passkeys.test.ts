@@ -1,10 +1,11 @@
 /** Passkeys over HTTP, with an authenticator in software: what signs in, what is refused, and the audit row of each. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import { operator } from "../../src/platform/settings/Operator.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
 import { keyOfPasskey, PersonKeys } from "../../src/signin/passkeys/PersonKeys.ts"
@@ -512,6 +513,32 @@ layer(Named)("a passkey", (it) => {
       const form = { csrf, label: "Phone", action: "add", credential: new Authenticator().create(answer.body) }
       assert.strictEqual((yield* person.post("/console/keys", form)).status, 303)
       assert.lengthOf(yield* keysOf(project_id), 2)
+    })
+  )
+
+  it.effect("leaves 20,000 open challenges of all addresses together, also those of whoever has one", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from person_key_challenge`
+      const early = yield* stranger
+      const { challenge } = (yield* optionsToSignIn(early)) as { readonly challenge: string }
+      yield* TestClock.adjust("1 second")
+      const now = new Date(yield* Clock.currentTimeMillis)
+      yield* sql`
+        insert into person_key_challenge (challenge_hash, browser_hash, asked_by, site, created_at, expires_at)
+        select sha256(('flood ' || n)::bytea), sha256('browser'), '2001:db8:' || n % 400 || '::/64',
+               '2001:db8:' || n % 40 || '::/48', ${now}::timestamptz, ${now}::timestamptz + interval '5 minutes'
+          from generate_series(1, 20100) n`
+      // The first challenge of a process makes it look at all of them.
+      const late = new Person((yield* instance(settings)).url, named)
+      yield* optionsToSignIn(late)
+      const [open] = yield* sql<{ readonly count: number; readonly early: boolean }>`
+        select count(*)::int as count,
+               bool_or(challenge_hash = ${sha256(Buffer.from(challenge, "base64url"))}) as early
+          from person_key_challenge
+         where site is not null and used_at is null`
+      assert.deepStrictEqual(open, { count: 20_000, early: true })
+      yield* sql`delete from person_key_challenge`
     })
   )
 

@@ -3,6 +3,7 @@ import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
+import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
 import * as ChannelStore from "../../src/people/channels/ChannelStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
@@ -180,6 +181,15 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
     act: (sql) => ChannelStore.make(sql).list(ids.project, { after: undefined, limit: 9 }),
     actsOn: { "after its end": endDevice("revoked") },
     actsNotOn: { ...aPhone, "in another project": notMine["in another project"] }
+  })
+  testConditions(it, "a channel counts towards its project's limit", {
+    given: channel,
+    act: (sql) =>
+      Effect.map(
+        LimitStore.make(sql).find(ids.project, now),
+        Option.filter(({ channels }) => channels === 1)
+      ),
+    actsNotOn: { ...aPhone, "in another project": notMine["in another project"], "after its end": endDevice("revoked") }
   })
   testConditions(it, "a channel is listed with what became of its last notification", {
     given: channel,

@@ -136,9 +136,15 @@ const uncached = { "cache-control": "no-store" }
 /** Of one address. What is beyond is answered late, never refused: it may come from a load balancer, or from many agents. */
 const freeRate = { perSecond: 100, burst: 1000 }
 
-/** Probes, preflights, metadata of OAuth, and refusals. Of other requests without a credential each has a limit of its own. */
-const needsNoCredential = (template = "", { method }: Request, { status }: Response) =>
-  status >= 400 || method === "OPTIONS" || template.startsWith("/.well-known/") || probes.includes(template)
+/**
+ * Probes, preflights, metadata of OAuth, and refusals of requests without a credential. Whatever else needs none has a
+ * limit of its own, and so has every credential.
+ */
+const needsNoCredential = (template = "", { headers, method }: Request, { status }: Response) =>
+  (status >= 400 && headers["authorization"] === undefined) ||
+  method === "OPTIONS" ||
+  template.startsWith("/.well-known/") ||
+  probes.includes(template)
 const probes = ["/healthz", "/readyz"]
 
 const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {

@@ -92,7 +92,7 @@ interface Decision extends Submission {
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 /** Of one project token. Each entry may become a grant, and each change of a choice leaves an audit row: both stay for weeks. */
-const signInRate = { perSecond: 1 / 60, burst: 60 }
+const signInRate = { perSecond: 1 / 6, burst: 150 }
 
 export class Consent extends Context.Service<
   Consent,
