@@ -1,6 +1,6 @@
 /** The audit log is chained by hashes: what is changed in it afterwards is found (decisions.md, Evidence). */
-import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer, type Scope, Stream } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
@@ -13,9 +13,17 @@ import { instance, Service } from "../support/service/Service.ts"
 
 type Replica = Effect.Success<ReturnType<typeof instance>>
 
-/** Each test has a database of its own. Times are real, because the log's rows must be older than ten seconds. */
-const fresh = <A, E>(self: Effect.Effect<A, E, Layer.Success<typeof Service.layer> | Scope.Scope>) =>
-  Effect.scoped(Effect.provide(self, Service.layer, { local: true }))
+/** Each test begins with an empty log. Times are real, because the log's rows must be older than ten seconds. */
+const fresh = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  SqlClient.SqlClient.use((sql) =>
+    Effect.forEach(
+      [
+        "truncate audit_event, audit_link, audit_chain, audit_chain_progress, audit_refusal_count, project cascade",
+        "alter table audit_event enable trigger user"
+      ],
+      (statement) => sql.unsafe(statement).unprepared
+    )
+  ).pipe(Effect.andThen(self))
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1000)
 
@@ -109,8 +117,8 @@ const heads = SqlClient.SqlClient.use((sql) =>
   )
 )
 
-describe("the audit log", () => {
-  it.live("is chained as a whole and per project, and verifies", () =>
+layer(Service.layer, { excludeTestServices: true })("the audit log", (it) => {
+  it.effect("is chained as a whole and per project, and verifies", () =>
     Effect.gen(function* () {
       const project = yield* makeProject
       yield* write(3)
@@ -139,7 +147,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row that was changed", () =>
+  it.effect("names a row that was changed", () =>
     Effect.gen(function* () {
       const ids = yield* write(5)
       yield* linkAll
@@ -148,7 +156,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row that was removed", () =>
+  it.effect("names a row that was removed", () =>
     Effect.gen(function* () {
       const ids = yield* write(5)
       yield* linkAll
@@ -157,7 +165,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("says which row was removed together with its link", () =>
+  it.effect("says which row was removed together with its link", () =>
     Effect.gen(function* () {
       const ids = yield* write(5)
       yield* linkAll
@@ -168,7 +176,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("says that the last rows were removed together with their links", () =>
+  it.effect("says that the last rows were removed together with their links", () =>
     Effect.gen(function* () {
       const ids = yield* write(5)
       yield* linkAll
@@ -180,7 +188,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row that was inserted without a link", () =>
+  it.effect("names a row that was inserted without a link", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -193,7 +201,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row that was inserted with a link, among the others or after them", () =>
+  it.effect("names a row that was inserted with a link, among the others or after them", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -219,7 +227,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a link that has the number of another one", () =>
+  it.effect("names a link that has the number of another one", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -228,7 +236,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a link that no head covers", () =>
+  it.effect("names a link that no head covers", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -237,7 +245,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row that was moved to another place, within a block and between blocks", () =>
+  it.effect("names a row that was moved to another place, within a block and between blocks", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -252,7 +260,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("says which block was changed together with its links", () =>
+  it.effect("says which block was changed together with its links", () =>
     Effect.gen(function* () {
       yield* write(3)
       yield* linkAll
@@ -263,7 +271,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("shows by heads that somebody else kept that it was recomputed as a whole", () =>
+  it.effect("shows by heads that somebody else kept that it was recomputed as a whole", () =>
     Effect.gen(function* () {
       const ids = yield* write(4)
       yield* linkAll
@@ -288,7 +296,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("is verified from the last head before an instant", () =>
+  it.effect("is verified from the last head before an instant", () =>
     Effect.gen(function* () {
       const ids = yield* write(3)
       yield* linkAll
@@ -302,7 +310,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("links a row that was committed long after its neighbours in a later block", () =>
+  it.effect("links a row that was committed long after its neighbours in a later block", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -333,7 +341,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a row of a project whose chain is gone", () =>
+  it.effect("names a row of a project whose chain is gone", () =>
     Effect.gen(function* () {
       const project = yield* makeProject
       const [id] = yield* write(1, project)
@@ -343,7 +351,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("gives heads away once an hour, and although they are said to be given away in the future", () =>
+  it.effect("gives heads away once an hour, and although they are said to be given away in the future", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* write(1)
@@ -371,7 +379,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("does not link a row that was dated back, whatever the account that serves says", () =>
+  it.effect("does not link a row that was dated back, whatever the account that serves says", () =>
     Effect.gen(function* () {
       const { services } = yield* Service
       yield* write(3)
@@ -384,7 +392,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("names a linked row whose time is before that of rows linked earlier, or after its head", () =>
+  it.effect("names a linked row whose time is before that of rows linked earlier, or after its head", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const day = 86_400
@@ -412,7 +420,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("is linked by one of two replicas at a time, each row once", () =>
+  it.effect("is linked by one of two replicas at a time, each row once", () =>
     Effect.gen(function* () {
       const one = yield* Service
       const other = yield* instance()
@@ -434,7 +442,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("is linked after the migration in bounded pieces, oldest first, and each turn ends soon", () =>
+  it.effect("is linked after the migration in bounded pieces, oldest first, and each turn ends soon", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -461,7 +469,7 @@ describe("the audit log", () => {
     }).pipe(fresh)
   )
 
-  it.live("survives a turn whose transaction fails", () =>
+  it.effect("survives a turn whose transaction fails", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const memory = newMemory()
@@ -475,8 +483,8 @@ describe("the audit log", () => {
   )
 })
 
-describe("the account that serves", () => {
-  it.live("adds audit rows, links and heads, and neither changes nor deletes any", () =>
+layer(Service.layer, { excludeTestServices: true })("the account that serves", (it) => {
+  it.effect("adds audit rows, links and heads, and neither changes nor deletes any", () =>
     Effect.gen(function* () {
       const { services } = yield* Service
       yield* write(2)
@@ -504,7 +512,7 @@ describe("the account that serves", () => {
     }).pipe(fresh)
   )
 
-  it.live("of a service that owns its tables cannot change a row by mistake either", () =>
+  it.effect("of a service that owns its tables cannot change a row by mistake either", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* write(1)
