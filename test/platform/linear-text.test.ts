@@ -239,6 +239,7 @@ const never: ReadonlyArray<readonly [file: string, RegExp, reason: string]> = [
   ["src/platform/process/PortHolder.ts", /\s+/, "tables of the kernel"],
   ["src/platform/process/PortHolder.ts", /^\d+$/, "names of files in /proc"],
   ["src/platform/process/PortHolder.ts", /^VmRSS:\s+(\d+) kB$/m, "tables of the kernel"],
+  ["src/people/site/docs/Markdown.ts", /^<picture>[^]*?^<\/picture>$/gm, "our own pages"],
   ["src/agents/mcp/ToolList.ts", /^1 to (\d+) visible ASCII characters$/, "descriptions of our own schemas"],
   ["src/platform/database/Migrations.ts", /^\d{4}_\w+\.sql$/, "the names of our migrations"],
   [

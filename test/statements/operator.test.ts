@@ -90,7 +90,7 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
   testConditions(it, "an approval keeps its time when its label changes", {
     given: reference,
     act: (sql) => ProjectStore.make(sql).approve(ids.project, "github:octo", "New label", now),
-    seen: `select from approved_account_reference where reference = 'github:octo' and approved_at = ${past}`,
+    seen: `select from approved_account_reference where project_id = '${ids.project}' and approved_at = ${past}`,
     actsNotOn: { "after a withdrawal": `update approved_account_reference set withdrawn_at = ${past}` }
   })
   const consumed = `${claim}; ${pendingIdentity}; ${openChallenge}; ${activeToken}; ${consume}`

@@ -10,6 +10,6 @@ const given = ({ env, execArgv }: NodeJS.Process) => [...execArgv, env["NODE_OPT
 
 /** Bytes for what lives longer: V8 counts the young generation as part of the heap's limit. */
 export const oldGeneration = (limit = getHeapStatistics().heap_size_limit, options = given(process)): number => {
-  const [, semiSpace = usualSemiSpace] = /--max-semi-space-size=(\d+)/.exec(options) ?? []
+  const [, semiSpace = usualSemiSpace] = /--max-semi-space-size=(\d{1,9})/.exec(options) ?? []
   return limit - 3 * Number(semiSpace) * mib
 }
