@@ -47,9 +47,9 @@ it.each([
   ["lacks the last migration", shipped.slice(0, -1), 503],
   ["was never migrated", [], 503]
 ] as const)("/readyz of a database that %s", async (_, applied, expected) => {
-  const ran = applied.map(({ checksum, id }) => ({ migration_id: id, checksum }))
+  const ran = applied.map(({ checksum, id, name }) => ({ migration_id: id, name, checksum }))
   const answer = ([statement = ""]: ReadonlyArray<string>) =>
-    Effect.succeed(statement.includes("to_regclass") ? [{ present: ran.length > 0 }] : ran)
+    Effect.succeed(statement.includes("to_regclass") ? [{ begun: ran.length > 0, requires: false }] : ran)
   const { dispose, handler } = readyzOf(answer as unknown as SqlClient.SqlClient)
   assert.strictEqual((await handler(request())).status, expected)
   await dispose()

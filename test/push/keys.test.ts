@@ -107,7 +107,7 @@ layer(Delivery.layer)("a push token", (it) => {
         SERVICE_PUSH_TOKEN_KEYS: key("own"),
         SERVICE_PUSH_LOOKUP_KEY: "a lookup key of the tests, long enough"
       }
-      yield* makeRegisteredPhone(on, person)
+      yield* makeRegisteredPhone(on, yield* makePerson(on))
       const after = yield* replica(settings)
       const sql = yield* SqlClient.SqlClient
       const audited = sql`select from audit_event where action = 'push.tokens_rekeyed'`
