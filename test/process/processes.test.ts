@@ -212,7 +212,8 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("seve
       const server = yield* started({ SERVICE_RATE_LIMITS: "on" })
       const since = performance.now()
       const statuses = yield* Effect.forEach(
-        Array.from({ length: 260 }, (_, at) => at),
+        // Twice what is granted: a process that accepts far fewer connections than the other one uses up its share too.
+        Array.from({ length: 500 }, (_, at) => at),
         (at) =>
           Effect.map(
             send(`${server.url}/bridge/v1/tokens/self`, {
@@ -226,7 +227,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("seve
       const admitted = statuses.filter((status) => status !== 429).length
       const granted = 200 + Math.ceil((20 * (performance.now() - since)) / 1000)
       assert.isAtMost(admitted, granted)
-      assert.isAtLeast(admitted, 190)
+      assert.isAtLeast(admitted, 200)
     })
   )
 })
