@@ -4,10 +4,11 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { spawnSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
-import { extname, join } from "node:path"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { dirname, extname, join } from "node:path"
 import { packageRoot } from "../support/run/Root.ts"
 import { blocks, read, rows, sections } from "../support/run/Markdown.ts"
+import { commandSources } from "../support/run/Sources.ts"
 
 const pages = ["README.md", "SECURITY.md", "CONTRIBUTING.md"]
   .concat(readdirSync(join(packageRoot, "docs")).map((name) => `docs/${name}`))
@@ -44,13 +45,32 @@ describe("every name in backticks", () => {
   })
 })
 
+describe("every file and section", () => {
+  const folders = ["src", "cli"].flatMap(filesOf).filter((name) => name.endsWith("/README.md"))
+
+  it.each(folders)("that %s names is below its folder", (readme) => {
+    const below = filesOf(dirname(readme)).map((name) => `/${name}`)
+    const named = inline(read(readme)).filter((inside) => /^[\w/]+\.(?:ts|mjs)$/.test(inside))
+    assert.deepStrictEqual(
+      named.filter((name) => !below.some((file) => file.endsWith(`/${name}`)) && !existsSync(join(packageRoot, name))),
+      []
+    )
+  })
+
+  it("of a page that a comment in the code or in deploy/ names is there", () => {
+    const named = [...code.matchAll(/"([^"\n]+)" in (docs\/\w+\.md)/g)]
+    assert.isNotEmpty(named)
+    for (const [, title, page] of named) assert.match(read(page!), new RegExp(`^#+ ${title}$`, "m"))
+  })
+})
+
 const reference = sections(read("docs/reference.md"), 2)
 
 describe("every setting", () => {
   const settings = new Set([
     ...rows(reference.get("Settings")!).map(({ Name }) => Name!),
-    "SERVICE_OPERATOR_TOKEN_FILE",
-    "SERVICE_PROFILE"
+    // Of the commands: a default project, and where they run.
+    ...[...commandSources.matchAll(/"(SERVICE_[A-Z_]+)"/g)].map(([, name]) => name!)
   ])
   const unknownIn = (text: string) =>
     (text.match(/\bSERVICE_[A-Z0-9_]*[A-Z0-9](?!\w|_?[*…])/g) ?? []).filter((name) => !settings.has(name))
@@ -69,7 +89,7 @@ describe("every command line", () => {
       ] as const
     ).flatMap(([program, part]) =>
       rows(reference.get(part)!).map(
-        ({ Command, Flags }) => [`${program} ${Command}`, Flags!.match(/(?<=`)--[a-z-]+/g) ?? []] as const
+        ({ Command, Flags }) => [`${program} ${Command}`, Flags!.match(/--[a-z-]+/g) ?? []] as const
       )
     )
   )

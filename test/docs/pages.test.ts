@@ -18,7 +18,7 @@ const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${nam
 
 describe("every page", () => {
   it.each(pages)("$page names only paths that exist in this repository", ({ page, text }) => {
-    const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy)\/[\w./-]*)`/g)].map(
+    const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy|bench|examples|packages|plugins)\/[\w./-]*)`/g)].map(
       ([, path]) => path!
     )
     const inside = page === "README.md" ? text.replaceAll(sources, "#") : text
