@@ -18,9 +18,9 @@ const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${nam
 
 describe("every page", () => {
   it.each(pages)("$page names only paths that exist in this repository", ({ page, text }) => {
-    const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy|bench|examples|packages|plugins)\/[\w./-]*)`/g)].map(
-      ([, path]) => path!
-    )
+    const named = [
+      ...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy|bench|examples|packages|plugins)\/[\w./-]*)`/g)
+    ].map(([, path]) => path!)
     const inside = page === "README.md" ? text.replaceAll(sources, "#") : text
     const linked = [...inside.matchAll(/\]\(([^)#]+)[^)]*\)|(?:src|srcset)="([^"]+)"/g)].map(([, path, picture]) =>
       join(dirname(page), path ?? picture!)

@@ -26,7 +26,14 @@ import { pageHeaders } from "../../platform/html/Page.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { isFormOf, type Session, Sessions, type SessionToken, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
+import {
+  isFormOf,
+  type Session,
+  Sessions,
+  type SessionToken,
+  type SignedIn,
+  WrongCredential
+} from "../../signin/sessions/Sessions.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
@@ -615,7 +622,8 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/sign-in", ["GET", "POST"]),
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
-          ...[keysPath, appsPath].map((path) => onlyMethods(path, ["GET", "POST"])),
+          onlyMethods(keysPath, ["GET", "POST"]),
+          onlyMethods(appsPath, ["GET", "POST"]),
           ...["tasks", "tasks/:id", "memory", "memory/:id", ...projectActionPages].map((path) =>
             onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
           ),

@@ -50,7 +50,7 @@ layer(Service.layer)("the apps that a person let in", (it) => {
           "Blue phone",
           `href="/console/${project_id}">Harbour`,
           "tasks:read mobile:devices",
-          "never used",
+          "last used <time",
           "signed in <time",
           "ends <time"
         ]) {
