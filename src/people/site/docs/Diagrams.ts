@@ -64,7 +64,7 @@ const states = (mermaid: string): Html | undefined => {
               ([event, next], index) =>
                 html`<tr>
                   ${index === 0 && html`<th scope="rowgroup" rowspan="${all.length}">${called(from)}</th>`}
-                  <td>${event}</td>
+                  <td data-column="Event">${event}</td>
                   <td data-column="Next">${called(next)}</td>
                 </tr>`
             )}
