@@ -6,7 +6,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import { join } from "node:path"
-import { Chromium, noChromium, openPage, pageFaults, tooWide, viewports } from "../../support/agents/Chromium.ts"
+import { Chromium, layoutFaults, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
 import { entries } from "../../../src/people/site/docs/Contents.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -50,7 +50,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
             const name = `${look}-${path === "/" ? "home" : path.slice(1).replace("/", "-")}.png`
             await page.screenshot({ path: join(screenshots, name), fullPage: true })
           }
-          assert.deepEqual(await (thorough.has(path) ? pageFaults(page) : tooWide(page)), [])
+          assert.deepEqual(await (thorough.has(path) ? pageFaults(page) : layoutFaults(page)), [])
         })
         assert.includeMembers([url + path, `${url}/favicon.svg`], requests)
         assert.deepEqual(consoleErrors, [])
