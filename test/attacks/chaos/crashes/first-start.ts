@@ -42,7 +42,7 @@ chaos(
             env: {
               PATH: process.env["PATH"],
               SERVICE_DATA_DIR: data,
-              SERVICE_PORT: String(yield* Effect.promise(freePort)),
+              SERVICE_PORT: String(yield* freePort),
               SERVICE_LOG_LEVEL: "Fatal"
             }
           })
