@@ -8,10 +8,15 @@ import { connected, Database } from "../../src/platform/database/Database.ts"
 import { relay } from "../support/network/Relay.ts"
 import { TestDatabase } from "../support/run/TestDatabase.ts"
 
-/** The database clock of a process whose own clock says 1970. */
+/** The database clock of a process whose own clock says 1970, measured: no measurement is left under way. */
 const clock = Effect.gen(function* () {
-  const pool = connected(yield* TestDatabase, { poolSize: 2, pooler: false })
-  return Context.get(yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(pool)))), DatabaseClock)
+  const pool = connected(yield* TestDatabase, { poolSize: 1, pooler: false })
+  const services = yield* Layer.build(Layer.fresh(Layer.provideMerge(DatabaseClock.layer, pool)))
+  const of = Context.get(services, DatabaseClock)
+  yield* of.now
+  // The only connection is free once the measurement at the start has ended.
+  yield* Context.get(services, SqlClient.SqlClient)`select 1`
+  return of
 })
 
 const databaseTime = Effect.gen(function* () {
@@ -44,7 +49,6 @@ layer(TestDatabase.sql)("the database clock", (it) => {
     Effect.gen(function* () {
       const earlier = Effect.gen(function* () {
         const of = yield* clock
-        yield* of.now
         yield* TestClock.adjust("20 seconds")
         return new Date((yield* of.now).getTime() - 20_000)
       })
@@ -55,7 +59,6 @@ layer(TestDatabase.sql)("the database clock", (it) => {
   it.effect("is measured again every minute", () =>
     Effect.gen(function* () {
       const of = yield* clock
-      yield* of.now
       const isRight = { until: (by: number) => Math.abs(by) < tolerance, times: 100 }
       // The measurement runs on its own fiber, with a connection of its own; the queries give it time to end. Without it
       // the error would grow by a minute each time.
@@ -68,7 +71,6 @@ layer(TestDatabase.sql)("the database clock", (it) => {
   it.effect("is measured again at once when the process's clock is set back", () =>
     Effect.gen(function* () {
       const of = yield* clock
-      yield* of.now
       assert.approximately(yield* error(Effect.andThen(TestClock.setTime(-3_600_000), of.now)), 0, tolerance)
     })
   )
