@@ -10,7 +10,6 @@
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, fork, spawn } from "node:child_process"
-import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
