@@ -1,5 +1,5 @@
 /** The service makes backups by itself and tries each one; only what is whole, tried and unchanged counts as good. */
-import { Context, ConfigProvider, Deferred, Effect, Fiber, Layer, Option } from "effect"
+import { Context, ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -11,6 +11,8 @@ import { type Check, check } from "../../cli/support/checks/Check.ts"
 import { services } from "../../src/App.ts"
 import { nameOf } from "../../src/platform/backups/BackupFolder.ts"
 import { Backups, type BackupState } from "../../src/platform/backups/Backups.ts"
+import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
+import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { refusal, result, secrets, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -22,7 +24,8 @@ beforeAll(() => {
   // PostgreSQL's account must be able to enter it.
   fs.chmodSync(home, 0o711)
 })
-afterAll(() => {
+afterAll(async () => {
+  await Effect.runPromise(Scope.close(server, Exit.void))
   const location = join(home, "data/location")
   if (fs.existsSync(location)) fs.rmSync(dirname(fs.readFileSync(location, "utf8").trim()), { recursive: true })
   fs.rmSync(home, { recursive: true, force: true })
@@ -47,9 +50,15 @@ const replica = (folder: string, more: Readonly<Record<string, string>> = {}) =>
 const { migrateSoon } = await import("../../src/platform/database/Database.ts")
 const run = <A, E>(work: Effect.Effect<A, E, import("effect").Scope.Scope>) => Effect.runPromise(Effect.scoped(work))
 
-beforeAll(() => {
-  const provider = ConfigProvider.fromUnknown({ ...secrets, SERVICE_DATA_DIR: join(home, "data") })
-  return Effect.runPromise(
+/** Holds the database server for all tests. It does not sync: nobody pulls the plug here. */
+const server = Scope.makeUnsafe()
+beforeAll(async () => {
+  const data = join(home, "data")
+  const { directory } = await Effect.runPromise(postgresFiles(data, false))
+  fs.appendFileSync(join(directory, "postgresql.conf"), "fsync = off\nfull_page_writes = off\n")
+  await Effect.runPromise(Scope.provide(embeddedPostgres(data), server))
+  const provider = ConfigProvider.fromUnknown({ ...secrets, SERVICE_DATA_DIR: data })
+  await Effect.runPromise(
     Effect.asVoid(migrateSoon()).pipe(Effect.provide(services.pipe(Layer.provide(ConfigProvider.layer(provider)))))
   )
 })
@@ -384,7 +393,10 @@ describe("with an external database", () => {
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "restored", reason: null })
     const shown = await status()
     expect(shown.last_restored_at).toBe(tried.created_at)
-    expect(await service.query("service", "select 1 from pg_database where datname ~ 'trial'")).toEqual([])
+    const scratch = `
+      select 1 from pg_database
+       where datname = (select 'bridge_service_trial_' || oid from pg_database where datname = current_database())`
+    expect(await service.query("service", scratch)).toEqual([])
   })
 
   it("verify-backup refuses a damaged file, one of another key, and a folder that is not set", async () => {

@@ -53,7 +53,8 @@ const closesWithin = (socket: Socket, millis: number) =>
 
 const pause = (millis: number) => Effect.promise(() => new Promise((resume) => setTimeout(resume, millis)))
 
-describe("a connection", () => {
+// Each waits for seconds, and all of them wait together.
+describe.concurrent("a connection", () => {
   for (const [name, header] of [
     ["", ""],
     [" to a request to upgrade", "Connection: upgrade\r\nUpgrade: x\r\n"],
@@ -89,14 +90,17 @@ describe("a connection", () => {
 
   it.effect("waits for an answer that takes long to make, and is kept for the next request", () =>
     Effect.gen(function* () {
-      const { open } = yield* serving((_, response) => void setTimeout(() => response.end("made"), 3 * stalled))
+      let asked = 0
+      const { open } = yield* serving((_, response) => {
+        asked++
+        setTimeout(() => response.end(`made ${asked}`), asked === 1 ? 3 * stalled : 0)
+      })
       const socket = open(get())
-      for (let n = 0; n < 2; n++) {
-        const [answer] = (yield* Effect.promise(() => once(socket, "data"))) as [Buffer]
-        assert.match(String(answer), /made/)
-        yield* pause(2 * stalled)
-        socket.write(get())
-      }
+      const answer = () => Effect.promise(() => once(socket, "data").then(String))
+      assert.match(yield* answer(), /made 1/)
+      yield* pause(2 * stalled)
+      socket.write(get())
+      assert.match(yield* answer(), /made 2/)
     }).pipe(Effect.scoped)
   )
 

@@ -110,7 +110,6 @@ const tally = (answers: ReadonlyArray<Answer>) => {
 
 layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it) => {
   for (const [name, { ask, kind, path }] of Object.entries(endpoints)) {
-    const tries = ["/mcp", "/bridge/v1/tokens/self", "/bridge/v1/mobile/devices"].includes(name) ? 1000 : 300
     it.effect(`at ${name}, an address gets 200, then 429 without a query`, () =>
       Effect.gen(function* () {
         const on = yield* limited
@@ -124,8 +123,8 @@ layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it)
         assert.include([400, 401], rejected)
         assert.deepStrictEqual(tally(first), { [rejected]: 200 })
         const before = on.statements()
-        const rest = yield* Effect.replicateEffect(attempt(), tries - 200, { concurrency: 8 })
-        assert.deepStrictEqual(tally(rest), { 429: tries - 200 })
+        const rest = yield* Effect.replicateEffect(attempt(), 100, { concurrency: 8 })
+        assert.deepStrictEqual(tally(rest), { 429: 100 })
         assert.strictEqual(
           rest[0]!.code ?? rest[0]!.body.error,
           path === "/token" ? "temporarily_unavailable" : "rate_limited"
@@ -275,15 +274,15 @@ layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it)
     })
   )
 
-  it.effect("counts 1,000 addresses of one IPv6 network as one", () =>
+  it.effect("counts all addresses of one IPv6 network as one", () =>
     Effect.gen(function* () {
       const { url } = yield* limited
       const answers = yield* Effect.forEach(
-        Array.from({ length: 1000 }, (_, n) => `2001:db8:1:2:${(n + 1).toString(16)}::${n}`),
+        Array.from({ length: 300 }, (_, n) => `2001:db8:1:2:${(n + 1).toString(16)}::${n}`),
         (address) => toSelf(url, random("sbt"), address),
         { concurrency: 8 }
       )
-      assert.deepStrictEqual(tally(answers), { 401: 200, 429: 800 })
+      assert.deepStrictEqual(tally(answers), { 401: 200, 429: 100 })
       assert.strictEqual((yield* toSelf(url, random("sbt"), "2001:db8:1:3::1")).status, 401)
     })
   )

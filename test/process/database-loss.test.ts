@@ -141,7 +141,7 @@ layer(Service.layer)("without its database the service", (it) => {
   )
 })
 
-layer(TestDatabase.layer, { excludeTestServices: true })("a database connection that goes silent", (it) => {
+layer(TestDatabase.layer)("a database connection that goes silent", (it) => {
   it.effect("before COMMIT fails the transaction and frees its place in the pool", () =>
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
@@ -150,9 +150,14 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a database connection 
         connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
       )
       const sql = Context.get(pool, SqlClient.SqlClient)
+      const silent = yield* Deferred.make<void>()
       // A connection that is open now stays silent; new ones work.
-      const silence = Effect.andThen(line.blackhole, line.heal)
-      const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
+      const silence = Effect.all([line.blackhole, line.heal, Deferred.succeed(silent, undefined)])
+      const failing = yield* Effect.forkChild(Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence))))
+      yield* Deferred.await(silent)
+      const passing = Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("10 millis")))
+      yield* Effect.repeat(passing, { until: () => failing.pollUnsafe() !== undefined })
+      const error = yield* Fiber.join(failing)
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
     })

@@ -18,7 +18,8 @@ import { send } from "../support/network/Http.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/Main.ts"
 import { dataFolder, end, temporaryFolder } from "../support/service/PostgresUser.ts"
-import { freePort, serviceProcess } from "../support/service/Process.ts"
+import { freePort } from "../support/network/FreePort.ts"
+import { serviceProcess } from "../support/service/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
 
 /** Waits for as long as the test may take. */

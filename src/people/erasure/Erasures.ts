@@ -17,6 +17,7 @@ import { Database } from "../../platform/database/Database.ts"
 import { describe, longPersistence, withoutValues } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
+import { nil } from "../../wire/Ids.ts"
 import { after } from "../../wire/Instant.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ErasureStore.ts"
@@ -407,7 +408,6 @@ const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_dis
 /** The same for a token wherever and whenever it is erased. */
 const pseudonymOf = (token_id: string) => `erased-${token_id.slice(-12)}`
 
-const nil = "00000000-0000-0000-0000-000000000000"
 const pageSize = 500
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
