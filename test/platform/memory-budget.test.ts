@@ -179,14 +179,20 @@ describe("what the answers to a batch may take", () => {
   it.effect("is what they take once they are made, until they are sent", () =>
     Effect.gen(function* () {
       const { answers } = yield* MemoryBudget
-      const sending = { response: new EventEmitter() } as unknown as HttpServerRequest.HttpServerRequest
-      const answered = (bytes: number) =>
-        codeOf(answers("a", 1000, sending, () => Effect.succeed(HttpServerResponse.uint8Array(new Uint8Array(bytes)))))
-      for (const bytes of [1024, share]) assert.strictEqual(yield* answered(bytes), "done")
-      const waiting = yield* Effect.forkChild(answered(1024))
+      const answered = (owner: string, response: object, bytes: number) => {
+        const request = { response } as unknown as HttpServerRequest.HttpServerRequest
+        const answer = HttpServerResponse.uint8Array(new Uint8Array(bytes))
+        return codeOf(answers(owner, 1000, request, () => Effect.succeed(answer)))
+      }
+      const sending = new EventEmitter()
+      for (const bytes of [1024, share]) assert.strictEqual(yield* answered("a", sending, bytes), "done")
+      const waiting = yield* Effect.forkChild(answered("a", sending, 1024))
       yield* Effect.yieldNow
       yield* TestClock.adjust("1 second")
       assert.strictEqual(yield* Fiber.join(waiting), "rate_limited")
+      // Whose client has gone meanwhile.
+      for (const bytes of [share, 1024])
+        assert.strictEqual(yield* answered("b", { destroyed: true }, bytes), "done")
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
 })

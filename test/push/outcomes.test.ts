@@ -136,7 +136,9 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
   for (const reason of ["Unregistered", "ExpiredToken"]) {
     it.effect(`410 ${reason} ends the device and deletes its push token`, () =>
       Effect.gen(function* () {
-        const gone = { status: 410, reason, timestamp: (yield* now) + 1000 }
+        yield* TestClock.adjust("1 day")
+        // So soon after 1970 it is read as seconds.
+        const gone = { status: 410, reason, timestamp: (yield* now) / 1000 + 1 }
         const { counted, on, person, phone, row } = yield* sendAgainst(gone)
         assert.deepStrictEqual(counted, { gone: 1 })
         assert.deepInclude(row, { state: "suppressed", last_status: 410 })
