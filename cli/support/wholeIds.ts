@@ -71,8 +71,7 @@ export const withWholeIds = <Flags>(flags: Flags) => {
       } else if (project !== undefined && given.includes("project")) {
         const found = yield* contents.projectsNamed(project)
         // Without a fit, the project's own refusal says so.
-        if (found.length === 0)
-          return yield* projects.find(nil).pipe(Effect.as(flags))
+        if (found.length === 0) return yield* projects.find(nil).pipe(Effect.as(flags))
         all["project"] = withText(all["project"], yield* theOne("project", project, found))
       }
       for (const name of given.filter((name) => name !== "project")) {

@@ -24,7 +24,6 @@ const tables = {
   note: { table: "task_note", key: "id" }
 } as const
 
-
 export const make = (sql: SqlClient.SqlClient) => {
   const snapshot = sql`set transaction isolation level repeatable read, read only`
 

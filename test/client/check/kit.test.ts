@@ -97,18 +97,18 @@ it.live(
   "a Bridge that does not replace its key is not judged by it",
   () =>
     Effect.gen(function* () {
-    const program = adapter("reference-64", `${process.execPath} ${join(packageRoot, "dist/bridge.mjs")}`)
-    const path = join(folder, "keeps-its-key")
-    writeFileSync(path, `#!/bin/sh\n[ "$1" = rotate-key ] && exit 64\nexec ${program} "$@"\n`, { mode: 0o755 })
-    const chosen = scenarios.filter(({ name }) => name === "rotate-key" || name === "rotate")
-    const report = reportOf(yield* Effect.forEach(chosen, (scenario) => play(check(path), scenario)))
-    assert.deepInclude(report, { ok: true, kept: 1, broken: 0, skipped: 1 })
-    assert.deepStrictEqual(lines(report).slice(-2), [
-      "skipped: rotate-key ended with 64: the Bridge does not replace its key",
-      "1 kept, 0 broken, 1 skipped"
-    ])
-    assert.include(junit(report), `<skipped message="rotate-key ended with 64`)
-  }),
+      const program = adapter("reference-64", `${process.execPath} ${join(packageRoot, "dist/bridge.mjs")}`)
+      const path = join(folder, "keeps-its-key")
+      writeFileSync(path, `#!/bin/sh\n[ "$1" = rotate-key ] && exit 64\nexec ${program} "$@"\n`, { mode: 0o755 })
+      const chosen = scenarios.filter(({ name }) => name === "rotate-key" || name === "rotate")
+      const report = reportOf(yield* Effect.forEach(chosen, (scenario) => play(check(path), scenario)))
+      assert.deepInclude(report, { ok: true, kept: 1, broken: 0, skipped: 1 })
+      assert.deepStrictEqual(lines(report).slice(-2), [
+        "skipped: rotate-key ended with 64: the Bridge does not replace its key",
+        "1 kept, 0 broken, 1 skipped"
+      ])
+      assert.include(junit(report), `<skipped message="rotate-key ended with 64`)
+    }),
   { concurrent: true, timeout: 90_000 }
 )
 
