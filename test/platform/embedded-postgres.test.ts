@@ -43,12 +43,26 @@ describe("the first start creates a database", () => {
         postmaster,
         `select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
                 current_setting('synchronous_commit') as synchronous_commit, current_setting('listen_addresses') as listen,
+                current_setting('unix_socket_permissions') as socket, current_setting('max_connections') as sessions,
                 datlocprovider::text as provider, datlocale as locale, pg_encoding_to_char(encoding)::text as encoding
            from pg_database
           where datname = current_database()`
       )
       const durable = { fsync: "on", full_page_writes: "on", synchronous_commit: "on" }
-      assert.deepStrictEqual(rows, [{ ...durable, listen: "", provider: "b", locale: "C.UTF-8", encoding: "UTF8" }])
+      const closed = { listen: "", socket: "0700", sessions: "100" }
+      assert.deepStrictEqual(rows, [{ ...durable, ...closed, provider: "b", locale: "C.UTF-8", encoding: "UTF8" }])
+      // PostgreSQL's log quotes no statement and no value.
+      const log = yield* ask(
+        postmaster,
+        `select name, setting
+           from pg_settings
+          where name in ('log_min_messages', 'log_min_error_statement', 'log_parameter_max_length_on_error', 'log_statement')
+          order by name`
+      )
+      assert.deepStrictEqual(
+        log.map(({ setting }) => setting),
+        ["panic", "log", "0", "none"]
+      )
       assert.strictEqual(fs.statSync(postmaster.directory).mode & 0o777, 0o700)
     })
   )

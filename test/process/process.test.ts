@@ -10,6 +10,7 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
+import { signIn } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
 import { freePort } from "../support/network/FreePort.ts"
 import { serviceProcess } from "../support/service/Process.ts"
@@ -101,13 +102,16 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
 })
 
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a server that starts", (it) => {
-  it.effect("warns of secrets that are easy to guess, by the names of their settings", () =>
+  it.effect("warns of secrets that are easy to guess, by their settings, and of sign-ins for another base URL", () =>
     Effect.gen(function* () {
+      yield* signIn(yield* Service)
       const secret = "enrolenrolenrolenrolenrolenrolenrol-1234567890"
       const { lines } = yield* serviceProcess({ SERVICE_BRIDGE_TOKEN_SECRET: secret })
       const warning = lines.find((line) => line.includes("Secrets are easy to guess"))!
       assert.include(warning, '"SERVICE_BRIDGE_TOKEN_SECRET"')
       assert.notInclude(lines.join(), "enrolenrol")
+      const foreign = lines.find((line) => line.includes("Sign-ins made for another base URL"))!
+      assert.include(foreign, '"grants":1')
     })
   )
 
