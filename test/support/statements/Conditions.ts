@@ -155,6 +155,8 @@ const tables = [
   "project_token",
   "operator_token",
   "person_key",
+  "console_session",
+  "console_link",
   "oauth_client",
   "oauth_grant",
   "oauth_request",
