@@ -32,7 +32,14 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   transfer: ["src/agents/transfer", "src/agents/documents"],
   mcp: ["src/agents/mcp"],
   mobile: ["src/people/mobile"],
-  channels: ["src/people/channels", "src/push/channels", "src/push/Channel.ts", "src/platform/network"],
+  channels: [
+    "src/people/channels",
+    "src/push/Channel.ts",
+    "src/push/channels/Channels.ts",
+    "src/push/channels/ntfy",
+    "src/push/channels/webhook",
+    "src/platform/network"
+  ],
   people: ["src/people/console", "src/people/operator"],
   site: ["src/people/site", "src/platform/html"],
   erasure: ["src/people/erasure", "src/agents/purge"],

@@ -631,10 +631,10 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       const places = ["idempotency_record", "oauth_grant", "project_token", "receipt", "task", "task_note"]
       assert.includeMembers(yield* placesOf(label), places)
       // One more than a page of an export has.
+      const noted = yield* agent.task("Noted")
       yield* sql`
         insert into task_note (project_id, id, task_id, text, actor, created_at)
-        select ${project_id}::uuid, gen_random_uuid(), ${held.id}::uuid, 'Note', ${`project_token:${person.subject}`},
-               timestamptz '1960-01-01'
+        select ${project_id}::uuid, gen_random_uuid(), ${noted.id}::uuid, 'Note', ${`project_token:${person.subject}`}, now()
           from generate_series(1, 501)`
 
       const written: Array<string> = []

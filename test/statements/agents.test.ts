@@ -1105,6 +1105,16 @@ layer(TestDatabase.sql)("statements that erase", (it) => {
       "about something else": `update idempotency_record set result = '{"id": "${needed}"}'`
     }
   })
+  testConditions(it, "a remembered result goes, and no other", {
+    given: `${remembered};
+      insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+      select '${project}', tool, key, ${hash("request")}, '{}', ${past}
+        from (values ('task_create', 'other'), ('task_update', 'k')) as r (tool, key)`,
+    bystander: "",
+    act: (sql) => store(sql).dropResults(project, [task]),
+    seen: `select from idempotency_record where result = '' having count(*) = 1`,
+    actsNotOn: {}
+  })
   testConditions(it, "what is erased counts no more", {
     given: memory,
     act: (sql) => store(sql).free(project, { stored_bytes: 40 }),

@@ -186,7 +186,7 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
   testConditions(it, "the limits of a project are found", {
     given: projects,
     act: (sql) => LimitStore.make(sql).find(ids.project, now),
-    actsNotOn: anotherProject
+    actsNotOn: { ...anotherProject, ...deleted }
   })
   testConditions(it, "what a project uses is found", {
     given: `${projects};
@@ -202,7 +202,7 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
   testConditions(it, "the limits of a project are set", {
     given: projects,
     act: (sql) => LimitStore.make(sql).set(ids.project, '{"tasks": 1}'),
-    actsNotOn: anotherProject
+    actsNotOn: { ...anotherProject, ...deleted }
   })
 })
 
