@@ -9,7 +9,7 @@
  *     npm run mutation -- --conditions          only left-out conditions of SQL
  *     npm run mutation -- --share 4             every fourth mutant
  *     npm run mutation -- --minutes 6           begins no mutant after so many minutes; says how many it tried
- *     npm run mutation -- --from 40             begins with the fortieth, where such a run ended
+ *     npm run mutation -- --from 40             leaves out the first forty, which such a run has tried
  *     npm run mutation -- --tests test/push     the test files below this path, instead of those that reach the place;
  *                                               of several paths, the first one's first
  *     npm run mutation -- --seconds 120         a mutant gets so many seconds of tests, those that reach the least first (default 60)
@@ -58,10 +58,12 @@ const end = performance.now() + Number(values.minutes) * 60_000
 const budget = values.tests === undefined ? Number(values.seconds) : Infinity
 /** Without a record nobody knows how long they take. */
 const all = globSync("test/**/*.test.ts").toSorted()
-const given = [...new Set(values.tests?.flatMap((path) => all.filter((file) => file.startsWith(path))))].map((name) => ({
-  name,
-  seconds: 10
-}))
+const given = [...new Set(values.tests?.flatMap((path) => all.filter((file) => file.startsWith(path))))].map(
+  (name) => ({
+    name,
+    seconds: 10
+  })
+)
 
 const { cluster, stop } = await makeCluster()
 const sandboxes = Array.from({ length: Number(values.at) }, () => makeSandbox(cluster))
@@ -96,7 +98,11 @@ if (!values.record) {
     const affordable = tests.filter(({ seconds }, at) => at === 0 || (spent += seconds) <= budget)
     sandbox.write(mutant.file, text.slice(0, mutant.start) + mutant.instead + text.slice(mutant.end))
     let noticed = false
-    for (let from = 0, size = values.tests === undefined ? 3 : 1; from < affordable.length && !noticed; from += size, size *= 2) {
+    for (
+      let from = 0, size = values.tests === undefined ? 3 : 1;
+      from < affordable.length && !noticed;
+      from += size, size *= 2
+    ) {
       const some = affordable.slice(from, from + size)
       const limit = 20 + 3 * some.reduce((sum, { seconds }) => sum + seconds, 0)
       noticed = !(await sandbox.pass(

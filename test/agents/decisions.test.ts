@@ -277,7 +277,9 @@ layer(Service.layer)("a decision", (it) => {
       const index = (bytes: number) =>
         sql`update project_usage set index_bytes = ${bytes}::bigint where project_id = ${a.project_id}::uuid`
       yield* index(4 * 2 ** 30)
-      const indexed = yield* Effect.flip(answer(service, { ...person(a.project_id), limits: { entries: 1 } }, task, "UBL"))
+      const indexed = yield* Effect.flip(
+        answer(service, { ...person(a.project_id), limits: { entries: 1 } }, task, "UBL")
+      )
       assert.strictEqual((indexed as any).details.limit, "index_bytes")
       assert.include(indexed.message, "would add more")
       yield* index(0)

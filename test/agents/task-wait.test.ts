@@ -17,9 +17,12 @@ describe("in a full project", () => {
     ["c", 1],
     ["a", 1],
     ["b", undefined]
-  ])("whoever waits longest with the token that waits most gives way to a caller with token %s: %s", (subject, place) => {
-    assert.strictEqual(givesWay(waiting, subject)?.place, place)
-  })
+  ])(
+    "whoever waits longest with the token that waits most gives way to a caller with token %s: %s",
+    (subject, place) => {
+      assert.strictEqual(givesWay(waiting, subject)?.place, place)
+    }
+  )
 })
 
 layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
@@ -113,6 +116,9 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
         assert.lengthOf(gone, 1)
         assert.deepInclude((yield* Fiber.join(gone[0]!)).output, { changed: false })
         calls.splice(calls.indexOf(gone[0]!), 1, colleagues)
+        // Its place is taken again.
+        const still = yield* a.call("task_wait", { id: task.id, version: task.version })
+        assert.strictEqual(still.code, "limit_exceeded")
         const other = yield* Agent.make(service)
         const theirs = yield* ask(other)
         const earlier = reads

@@ -257,8 +257,7 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       assert.deepStrictEqual(yield* channels.rotate(channel_id, next), { channel_id, signs: 2 })
       yield* notify(on, project_id)
       yield* drain(on.worker)
-      const signedBy = (request: Received | undefined) =>
-        [secret, next, third].map((one) => verifies(request!, one))
+      const signedBy = (request: Received | undefined) => [secret, next, third].map((one) => verifies(request!, one))
       assert.deepStrictEqual(signedBy(received()[0]), [true, true, false])
       // The receiver may know only the oldest, so another one takes the place of the newest, if at all.
       const pending = yield* Effect.flip(channels.rotate(channel_id, third))

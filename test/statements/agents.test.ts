@@ -21,6 +21,7 @@ import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { usageOf } from "../../src/platform/sql/ProjectUsage.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
@@ -572,6 +573,11 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
     actsNotOn: Object.fromEntries(
       Object.keys(one).map((column) => [`${column}`, `update project_usage set ${column} = ${column} + 1`])
     )
+  })
+  testConditions(it, "what a project has stored is found", {
+    given: memory,
+    act: (sql) => usageOf(sql, project),
+    actsNotOn: { "of another one": elsewhere("project_usage") }
   })
   const zero = { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0 }
   for (const column of ["stored_bytes", "index_bytes", "entries", "tasks"] as const) {

@@ -205,7 +205,14 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
     actsNotOn: { "of another channel": `update push_outbox set device_id = '${id(48)}'` }
   })
   const sealed = { token_key_id: "k2", token_sealed: sha256("sealed again"), token_lookup: sha256("lookup again") }
-  const made = { channel_id: id(46), project_id: ids.project, kind: "ntfy", host: "h", titles: false, ...sealed } as const
+  const made = {
+    channel_id: id(46),
+    project_id: ids.project,
+    kind: "ntfy",
+    host: "h",
+    titles: false,
+    ...sealed
+  } as const
   testConditions(it, "a project's only channel is made", {
     given: phone,
     act: (sql) => ChannelStore.make(sql).insert(made, 1, now),

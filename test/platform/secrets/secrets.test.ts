@@ -16,7 +16,7 @@ describe("characters drawn at random", () => {
     ["of two cases", "qWeRtYuIoPaSdFgH"],
     ["with three of sixteen like the one before", "qqwwee3r4t5y6u7i"],
     ["with three of sixteen next to the one before", "q1ac2df3ab4cd5ef"],
-    ["with sixteen different ones of forty", "q1w2e3r4t5y6u7i8q1w2e3r4t5y6u7i8q1w2e3r4"],
+    ["with sixteen different ones of forty-eight", "q1w2e3r4t5y6u7i8".repeat(3)],
     ["with eight different ones of twenty", "q1w2e3r4q1w2e3r4q1w2"]
   ])("look so: %s", (_, value) => {
     assert.isTrue(isRandom(value))
@@ -99,12 +99,20 @@ describe("a secret", () => {
   it("is no beginning and end of a key without the key, whatever follows", () => {
     const random = hash("sha512", "follows", "base64")
     assert.isUndefined(findSecret(`-----BEGIN PRIVATE KEY-----\n(cut)\n-----END PRIVATE KEY-----\n${random}`, now))
+    assert.isUndefined(findSecret(`A file begins with -----BEGIN PRIVATE KEY, a checksum is ${random}`, now))
+  })
+
+  it("is 60 characters of a key that was cut off, and not fewer", () => {
+    const cut = (length: number) => `-----BEGIN PRIVATE KEY-----\n${hash("sha512", "cut", "base64").slice(0, length)}`
+    assert.strictEqual(findSecret(cut(60), now), "private_key")
+    assert.isUndefined(findSecret(cut(59), now))
   })
 
   it("is no key id of AWS that documentation shows or nobody has drawn, though a secret stands beside it", () => {
     const { secret } = all.find(({ kind }) => kind === "aws_credentials")!
     const key = secret.split("\n")[1]!
-    for (const id of ["AKIAIOSFODNN7EXAMPLE", "AKIAABABABABABABABAB"]) assert.isUndefined(findSecret(`${id}\n${key}`, now))
+    for (const id of ["AKIAIOSFODNN7EXAMPLE", "AKIAABABABABABABABAB"])
+      assert.isUndefined(findSecret(`${id}\n${key}`, now))
   })
 
   it("is no id of an OAuth client", () => {
@@ -139,8 +147,17 @@ describe("a secret", () => {
     })
   })
 
+  it("is no value without text", () => {
+    assert.isUndefined(findSecretIn({ a: null, b: 1, c: undefined, d: [true, null] }, now))
+  })
+
   it("a JWT is one until it expires", () => {
     const { text } = all.find(({ kind }) => kind === "live_jwt")!
     assert.isUndefined(findSecret(text, new Date(now.getTime() + 2 * 3_600_000)))
+    // In a name, which has no time.
+    assert.isUndefined(findSecret(text))
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+    const unsigned = [part({ typ: "something else" }), part({ exp: now.getTime() }), "q1w2e3r4t5y6u7i8q1w2e3r4"]
+    assert.isUndefined(findSecret(unsigned.join("."), now))
   })
 })
