@@ -1,4 +1,4 @@
-/** The code that is mutated, by area. A folder stands for every file below it. */
+/** The code that is mutated, by area. A file belongs to the area with the longest path that leads to it. */
 import { globSync } from "node:fs"
 
 const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
@@ -8,32 +8,50 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   keys: ["src/bridges/keys"],
   possession: ["src/bridges/possession", "src/signin/possession", "src/platform/proofs"],
   projects: ["src/operator"],
+  budgets: [
+    "src/operator/limits",
+    "src/agents/continuity/Budget.ts",
+    "src/agents/mcp/CallBudget.ts",
+    "src/agents/mcp/Turns.ts",
+    "src/platform/edge/Attempts.ts",
+    "src/platform/edge/Floods.ts",
+    "src/platform/edge/MemoryBudget.ts",
+    "src/platform/edge/RateLimit.ts",
+    "src/platform/edge/Recent.ts",
+    "src/platform/sql/Crowded.ts",
+    "src/platform/sql/ProjectUsage.ts"
+  ],
   access: ["src/signin/access"],
   oauth: ["src/signin/oauth"],
+  sessions: ["src/signin/sessions", "src/platform/sql/OpenSession.ts"],
   passkeys: ["src/signin/passkeys"],
-  continuity: [
-    "src/agents/continuity",
-    "src/agents/tasks",
-    "src/agents/memory",
-    "src/agents/decisions",
-    "src/agents/handover"
-  ],
+  continuity: ["src/agents/continuity", "src/agents/memory", "src/agents/handover"],
+  tasks: ["src/agents/tasks"],
+  decisions: ["src/agents/decisions", "src/agents/tasks/Waits.ts"],
   search: ["src/agents/ranking", "src/agents/embeddings", "src/agents/search"],
   transfer: ["src/agents/transfer", "src/agents/documents"],
   mcp: ["src/agents/mcp"],
-  mobile: ["src/people/mobile", "src/people/channels"],
-  people: ["src/people/console", "src/people/operator", "src/signin/sessions"],
+  mobile: ["src/people/mobile"],
+  channels: [
+    "src/people/channels",
+    "src/push/Channel.ts",
+    "src/push/channels/Channels.ts",
+    "src/push/channels/ntfy",
+    "src/push/channels/webhook",
+    "src/platform/network"
+  ],
+  people: ["src/people/console", "src/people/operator"],
   site: ["src/people/site", "src/platform/html"],
   erasure: ["src/people/erasure", "src/agents/purge"],
   backups: ["src/platform/backups"],
   push: ["src/push"],
   audit: ["src/platform/audit", "src/platform/sql"],
   database: ["src/platform/database"],
-  edge: ["src/platform/edge", "src/platform/network"],
+  edge: ["src/platform/edge"],
   metrics: ["src/platform/metrics"],
   processes: ["src/platform/process", "src/platform/workers"],
   crypto: ["src/platform/crypto"],
-  secrets: ["src/platform/secrets", "src/platform/scan"],
+  guard: ["src/platform/secrets", "src/platform/scan"],
   settings: ["src/platform/settings"],
   wire: ["src/wire"],
   bridge: ["src/client"],
@@ -42,7 +60,12 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
 
 export const areaNames = Object.keys(areas)
 
-export const filesOf = (area: string) =>
-  areas[area]!.flatMap((path) => (path.endsWith(".ts") ? [path] : globSync(`${path}/**/*.ts`)))
-    .filter((file) => area === "top" || !file.endsWith("/Wing.ts"))
-    .toSorted()
+const paths = Object.entries(areas)
+  .flatMap(([area, paths]) => paths.map((path) => ({ area, path })))
+  .toSorted((left, right) => right.path.length - left.path.length)
+
+const areaOf = (file: string) => paths.find(({ path }) => file === path || file.startsWith(`${path}/`))?.area
+
+const sources = globSync("src/**/*.ts").toSorted()
+
+export const filesOf = (area: string) => sources.filter((file) => areaOf(file) === area)

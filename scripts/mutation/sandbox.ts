@@ -33,9 +33,12 @@ export const makeSandbox = (cluster: object): Sandbox => {
         detached: true
       })
       // The group: a mutant can make a test hang with processes of its own.
-      const timer = setTimeout(() => process.kill(-runner.pid!, "SIGKILL"), seconds * 1000)
+      const kill = () => process.kill(-runner.pid!, "SIGKILL")
+      process.once("exit", kill)
+      const timer = setTimeout(kill, seconds * 1000)
       const [code] = await once(runner, "exit")
       clearTimeout(timer)
+      process.off("exit", kill)
       return code === 0
     }
   }

@@ -272,6 +272,18 @@ layer(Service.layer)("a decision", (it) => {
       assert.strictEqual((full as any).details.limit, "entries")
       assert.deepInclude(yield* taskOf(a, task.id), { version: task.version, status: "blocked" })
 
+      // There is room for one entry, and none in the index.
+      const sql = yield* SqlClient.SqlClient
+      const index = (bytes: number) =>
+        sql`update project_usage set index_bytes = ${bytes}::bigint where project_id = ${a.project_id}::uuid`
+      yield* index(4 * 2 ** 30)
+      const indexed = yield* Effect.flip(
+        answer(service, { ...person(a.project_id), limits: { entries: 1 } }, task, "UBL")
+      )
+      assert.strictEqual((indexed as any).details.limit, "index_bytes")
+      assert.include(indexed.message, "would add more")
+      yield* index(0)
+
       const used = Effect.map(
         limits.list(a.project_id),
         (all) => all.find(({ limit }) => limit === "stored_bytes")!.value!

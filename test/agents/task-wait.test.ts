@@ -1,13 +1,29 @@
 /** task_wait: one statement a second for everyone who waits (decisions.md, The loop of a decision). */
-import { assert, layer, vi } from "@effect/vitest"
+import { assert, describe, it, layer, vi } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
+import { givesWay } from "../../src/agents/tasks/Waits.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { answer, ask, person } from "../support/agents/Answers.ts"
 import { Agent, type Called } from "../support/agents/McpAgent.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import { instance, Service } from "../support/service/Service.ts"
+
+describe("in a full project", () => {
+  const waiting = ["a", "b", "a", "b", "b"].map((subject, place) => ({ subject, place }))
+
+  it.each([
+    ["c", 1],
+    ["a", 1],
+    ["b", undefined]
+  ])(
+    "whoever waits longest with the token that waits most gives way to a caller with token %s: %s",
+    (subject, place) => {
+      assert.strictEqual(givesWay(waiting, subject)?.place, place)
+    }
+  )
+})
 
 layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
@@ -100,6 +116,9 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
         assert.lengthOf(gone, 1)
         assert.deepInclude((yield* Fiber.join(gone[0]!)).output, { changed: false })
         calls.splice(calls.indexOf(gone[0]!), 1, colleagues)
+        // Its place is taken again.
+        const still = yield* a.call("task_wait", { id: task.id, version: task.version })
+        assert.strictEqual(still.code, "limit_exceeded")
         const other = yield* Agent.make(service)
         const theirs = yield* ask(other)
         const earlier = reads
@@ -113,7 +132,7 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
         assert.isAtLeast(statements.length, 1)
         assert.isTrue(calls.every((call) => call.pollUnsafe() === undefined))
         yield* answer(service, person(a.project_id), task, "UBL")
-        yield* passUntil(calls)
+        assert.isAtMost(yield* passUntil(calls), 3)
         for (const call of calls) {
           const { output, text } = yield* Fiber.join(call)
           assert.isTrue(output?.changed, text)
@@ -127,6 +146,10 @@ layer(Service.layer, { timeout: 60_000 })("task_wait", (it) => {
         yield* passUntil([call])
         const { output, text } = yield* Fiber.join(call)
         assert.isFalse(output?.changed, text)
+        const asked = statements.length
+        yield* TestClock.adjust("3 seconds")
+        yield* settled
+        assert.lengthOf(statements, asked)
       })
   )
 

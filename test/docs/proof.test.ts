@@ -16,5 +16,6 @@ describe("docs/proof.md", () => {
 
   it("promises that each file belongs to one area of mutation testing", () => {
     assert.sameMembers(areaNames.flatMap(filesOf), globSync("src/**/*.ts", { cwd: packageRoot }))
+    for (const area of areaNames) assert.isNotEmpty(filesOf(area), area)
   })
 })

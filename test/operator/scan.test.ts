@@ -95,6 +95,13 @@ it("scan-project names the row, the field and the kind of every secret, whatever
   expect(plain.stdout).not.toContain(github)
 })
 
+it("scan-project ends at 1,000 secrets, and says that there may be more", async () => {
+  const { secret } = planted(new Date()).find(({ kind }) => kind === "npm_token")!
+  await note(other, Array<string>(1001).fill(secret))
+  const { found, more } = JSON.parse((await scan("--project", other)).stdout)
+  expect([found.length, more]).toEqual([1000, true])
+})
+
 it("scan-project refuses a project that does not exist", async () => {
   expect(refusal(await scan("--project", "00000000-0000-7000-8000-000000000000"))).toEqual([1, "project_not_found"])
 })

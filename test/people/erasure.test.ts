@@ -630,10 +630,16 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       assert.isUndefined((yield* other.update(taken, { receipt, idempotency_key: "r" })).code)
       const places = ["idempotency_record", "oauth_grant", "project_token", "receipt", "task", "task_note"]
       assert.includeMembers(yield* placesOf(label), places)
+      // One more than a page of an export has.
+      const noted = yield* agent.task("Noted")
+      yield* sql`
+        insert into task_note (project_id, id, task_id, text, actor, created_at)
+        select ${project_id}::uuid, gen_random_uuid(), ${noted.id}::uuid, 'Note', ${`project_token:${person.subject}`}, now()
+          from generate_series(1, 501)`
 
       const written: Array<string> = []
       const counts = yield* erasures.exportSubject(project_id, label, (text) => Effect.sync(() => written.push(text)))
-      assert.deepInclude(counts, { project_token: 1, mobile_device: 1, memory_entry: 1, task: 1 })
+      assert.deepInclude(counts, { project_token: 1, mobile_device: 1, memory_entry: 1, task: 1, task_note: 501 })
       const exported = written.join("").trim().split("\n")
       assert.strictEqual(
         exported.length,

@@ -40,6 +40,68 @@ layer(Service.layer)("a session", (it) => {
     })
   )
 
+  it.effect("lasts for 7 days, an operator's for 8 hours, and no longer than its token", () =>
+    Effect.gen(function* () {
+      const ending = yield* token({ ttl: Option.some(Duration.hours(1)) })
+      const lasting = yield* token({ ttl: Option.some(Duration.days(8)) })
+      const opened = [yield* signIn(ending.token), yield* signIn(lasting.token), yield* operator]
+      assert.deepStrictEqual(
+        opened.map(({ lasts }) => lasts),
+        [3_600, 604_800, 28_800]
+      )
+    })
+  )
+
+  it.effect("is audited when it opens and when it ends, once each", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { project_id, token: raw, token_id } = yield* token()
+      const opened = [yield* signIn(raw), yield* signIn(raw)]
+      const found = yield* Effect.forEach(opened, ({ secret }) => use((sessions) => sessions.find(secret)))
+      const [first, second] = found.map(Option.getOrThrow)
+      for (let again = 0; again < 2; again += 1) {
+        yield* use((sessions) => sessions.signOut(first!))
+        yield* use((sessions) => sessions.signOutEverywhere(first!))
+      }
+      const rows = yield* sql`
+        select action, actor, subject->>'session_id' as session_id
+          from audit_event
+         where project_id = ${project_id}::uuid
+           and action like 'console%'`
+      assert.sameDeepMembers(
+        [...rows],
+        [first!, second!].flatMap(({ session_id }) =>
+          ["opened", "ended"].map((what) => ({
+            action: `console_session.${what}`,
+            actor: `project_token:${token_id}`,
+            session_id
+          }))
+        )
+      )
+    })
+  )
+
+  it.effect("writes when it was last used at most once a minute", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { token: raw } = yield* token()
+      const { secret } = yield* signIn(raw)
+      const { session_id } = Option.getOrThrow(yield* use((sessions) => sessions.find(secret)))
+      const unusedFor = Effect.gen(function* () {
+        const now = yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis)
+        const [row] = yield* sql<{ last_used_at: Date }>`
+          select last_used_at from console_session where session_id = ${session_id}::uuid`
+        return now - row!.last_used_at.getTime()
+      })
+      yield* TestClock.adjust("59 seconds")
+      assert.isTrue(yield* isOpen(secret))
+      assert.strictEqual(yield* unusedFor, 59_000)
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(yield* isOpen(secret))
+      assert.strictEqual(yield* unusedFor, 0)
+    })
+  )
+
   /** Each condition alone ends the session for `find`, `list` and the count of the limit. */
   const ends: ReadonlyArray<
     readonly [string, (ids: { project_id: string; token_id: string }) => Effect.Effect<unknown, unknown, Service>]
@@ -188,6 +250,12 @@ layer(Service.layer)("a session", (it) => {
       assert.deepStrictEqual(yield* next(other.token), [false, false, false, true, true, true])
       // Two of the second and one of the first: the second's oldest ends, although the first's is older than the other.
       assert.deepStrictEqual(yield* next(other.token), [false, false, false, false, true, true, true])
+      const sql = yield* SqlClient.SqlClient
+      const [ended] = yield* sql<{ count: number }>`
+        select count(*)::int as count
+          from audit_event
+         where project_id = ${mine.project_id}::uuid and action = 'console_session.ended'`
+      assert.strictEqual(ended!.count, 4)
     })
   )
 
@@ -250,9 +318,15 @@ layer(Service.layer)("a session", (it) => {
 layer(Service.layer)("a link of open-console", (it) => {
   it.effect("opens one operator's session, which ends after 8 hours", () =>
     Effect.gen(function* () {
-      const link = yield* use((sessions) => sessions.makeLink("operator", undefined))
+      const { project_id } = yield* token()
+      const link = yield* use((sessions) => sessions.makeLink("operator", project_id))
       const code = codeOf(link.url)
       const { secret } = yield* use((sessions) => sessions.enter(code))
+      const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(
+        yield* sql`select actor from audit_event where project_id = ${project_id}::uuid and action = 'console_link.made'`,
+        [{ actor: "operator" }]
+      )
       assert.strictEqual((yield* Effect.flip(use((sessions) => sessions.enter(code))))._tag, "WrongCredential")
       yield* TestClock.adjust("479 minutes")
       assert.isTrue(yield* isOpen(secret))

@@ -21,6 +21,7 @@ import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { usageOf } from "../../src/platform/sql/ProjectUsage.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
@@ -573,6 +574,11 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       Object.keys(one).map((column) => [`${column}`, `update project_usage set ${column} = ${column} + 1`])
     )
   })
+  testConditions(it, "what a project has stored is found", {
+    given: memory,
+    act: (sql) => usageOf(sql, project),
+    actsNotOn: { "of another one": elsewhere("project_usage") }
+  })
   const zero = { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0 }
   for (const column of ["stored_bytes", "index_bytes", "entries", "tasks"] as const) {
     const first = (more: number) => (sql: SqlClient.SqlClient) =>
@@ -1104,6 +1110,16 @@ layer(TestDatabase.sql)("statements that erase", (it) => {
       "in another project": elsewhere("idempotency_record"),
       "about something else": `update idempotency_record set result = '{"id": "${needed}"}'`
     }
+  })
+  testConditions(it, "a remembered result goes, and no other", {
+    given: `${remembered};
+      insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+      select '${project}', tool, key, ${hash("request")}, '{}', ${past}
+        from (values ('task_create', 'other'), ('task_update', 'k')) as r (tool, key)`,
+    bystander: "",
+    act: (sql) => store(sql).dropResults(project, [task]),
+    seen: `select from idempotency_record where result = '' having count(*) = 1`,
+    actsNotOn: {}
   })
   testConditions(it, "what is erased counts no more", {
     given: memory,

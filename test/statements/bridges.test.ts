@@ -182,6 +182,16 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  testConditions(it, "a proof is stored among others", {
+    given: enrolled,
+    act: (sql) => Effect.as(PossessionStore.make(sql).rememberEach([asked]), []),
+    seen: `select from bridge_dpop_proof where proof_hash = ${hash("proof")}`,
+    actsNotOn: {
+      "for another token": `update bridge_token set token_hash = ${others}`,
+      "by another key": `update bridge_identity set public_key_fingerprint = '${otherFingerprint}'`
+    }
+  })
+
   testConditions(it, "of two equal proofs the first is remembered", {
     given: enrolled,
     act: (sql) =>

@@ -62,6 +62,12 @@ layer(TestDatabase.sql)("statements that delete projects", (it) => {
     actsNotOn: { "of another project": elsewhere("bridge_enrollment_credential") }
   })
 
+  testConditions(it, "a project is locked for its deletion", {
+    given: projects,
+    act: (sql) => ErasureStore.make(sql).lockProject(project),
+    actsNotOn: { "if it is another one": `delete from project ${ofTheProject}` }
+  })
+
   const disabled = `${projects}; ${disableProject}`
   testConditions(it, "a deletion is scheduled", {
     given: disabled,
@@ -219,6 +225,25 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "with another label": `update idempotency_record set result = '{"id": "${projectToken}", "label": "Ben"}'`
     }
   })
+  const besides = `
+    insert into idempotency_record (project_id, tool, idempotency_key, request_hash, result, created_at)
+    select '${project}', tool, key, ${hash("request")}, '{}', ${past}
+      from (values ('task_update', 'other'), ('task_create', 'k')) as r (tool, key);
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+    values ('${project}', 100, 0, 0, 0)`
+  testConditions(it, "a remembered result goes, and no other", {
+    given: `${remembered}; ${besides}`,
+    bystander: "",
+    act: erase,
+    seen: `select from idempotency_record where result = '' having count(*) = 1`,
+    actsNotOn: {}
+  })
+  testConditions(it, "the bytes of a remembered result are free", {
+    given: `${remembered}; ${besides}`,
+    act: erase,
+    seen: `select from project_usage where project_id = '${project}' and stored_bytes < 100`,
+    actsNotOn: { "of another project": elsewhere("project_usage") }
+  })
   for (const member of ["assignee", "worker"]) {
     testConditions(it, `a remembered result with a person as ${member} goes`, {
       given: `${labelled};
@@ -268,6 +293,14 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "in another project": elsewhere("task_note"),
       "of somebody else": `update task_note set text = '${takeover("Ada Ben")}'`
     }
+  })
+  testConditions(it, "another note of the project stays as it is", {
+    given: `${taskRow("priority = 2")};
+      insert into task_note (project_id, id, task_id, text, actor, created_at)
+      values ('${project}', '${id(55)}', '${task}', '${takeover("Ada Ben")}', 'agent', ${past})`,
+    act: erase,
+    seen: `select from task_note where id = '${id(55)}' and text = '${takeover("Ada Ben")}'`,
+    actsNotOn: {}
   })
   testConditions(it, "a receipt's worker loses a person's label", {
     given: `${labelled};

@@ -466,7 +466,9 @@ layer(TestDatabase.sql)("numbers", (it) => {
     bystander: "",
     act: halfUsed,
     actsOn: { "with other limits of its own": `update project set limits = '{"tasks": 5}'` },
-    actsNotOn: { "of a limit of its own": `update project set limits = '{"entries": 400000}'` }
+    actsNotOn: {
+      "of a limit of its own": `update project set limits = '{"entries": 400000}' where project_id = '${ids.project}'`
+    }
   })
   testConditions(it, "a project uses half of a limit of its own", {
     given: `${half}; update project set limits = '{"entries": 400000}'; update project_usage set entries = 200000`,

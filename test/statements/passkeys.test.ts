@@ -1,4 +1,4 @@
-/** Each condition in the statements and sweeps of passkeys, and of what they open, decides alone in one row. */
+/** Each condition in the statements and sweeps of passkeys and console sessions decides alone in one row. */
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -9,6 +9,7 @@ import * as AuthorizationRequestStore from "../../src/signin/oauth/authorize/Aut
 import * as Store from "../../src/signin/passkeys/PersonKeyStore.ts"
 import { sweeps } from "../../src/signin/passkeys/Sweeps.ts"
 import * as SessionStore from "../../src/signin/sessions/SessionStore.ts"
+import { sweeps as sessionSweeps } from "../../src/signin/sessions/Sweeps.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   disableProject,
@@ -21,6 +22,7 @@ import {
   now,
   passkey,
   past,
+  projects,
   request,
   signedIn,
   sqlNow,
@@ -30,6 +32,7 @@ import { TestDatabase } from "../support/run/TestDatabase.ts"
 
 const { personKey, project, projectToken } = ids
 const inAnHour = new Date(now.getTime() + 3_600_000)
+const halfAnHourAgo = new Date(now.getTime() - 1_800_000)
 const firstPage = { after: undefined, limit: 9 }
 
 const tokenOver = {
@@ -279,5 +282,175 @@ layer(TestDatabase.sql)("statements of passkeys", (it) => {
     bystander: "",
     act: sweepOf(sweeps, "purge passkey challenges", now),
     actsNotOn: { "an hour after its expiry": `update person_key_challenge set expires_at = ${past}` }
+  })
+})
+
+layer(TestDatabase.sql)("statements of sessions", (it) => {
+  const session = id(77)
+  const opened = `${signedIn};
+    insert into console_session (
+      session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
+    values ('${session}', ${hash("session")}, '${projectToken}', '${project}', 'person', '', ${past}, ${past},
+            ${sqlNow} + interval '1 day')`
+  const asOperators = "update console_session set project_token_id = null, project_id = null, actor = 'operator'"
+  const another = { "if it is another one": `update console_session set session_id = '${id(78)}'` }
+  const hasEnded = { "after its end": `update console_session set ended_at = ${past}` }
+  const ofAnotherProject = { "in another project": `update console_session set project_id = '${ids.otherProject}'` }
+  const ofAnotherToken = { "of another token": `update console_session set project_token_id = '${id(19)}'` }
+  const store = SessionStore.make
+
+  testConditions(it, "a project token signs in", {
+    given: signedIn,
+    act: (sql) => store(sql).findToken(sha256("project token"), now),
+    actsOn: { ...lastingToken, "though it is for agents only": tokenOver["of a token for agents only"] },
+    actsNotOn: {
+      "if it is another one": `update project_token set token_hash = ${hash("another")}`,
+      "after its revocation": tokenOver["after its token was revoked"],
+      "at its expiry": tokenOver["at the expiry of its token"],
+      "in a disabled project": disableProject
+    }
+  })
+  testConditions(it, "the project of a sign-in is locked", {
+    given: projects,
+    act: (sql) => store(sql).lockProject(project),
+    actsNotOn: { "if it is another one": `delete from project where project_id = '${project}'` }
+  })
+  testConditions(it, "a session is found", {
+    given: opened,
+    act: (sql) => store(sql).find(sha256("session"), now),
+    actsOn: { ...lastingToken, "of an operator": asOperators },
+    actsNotOn: {
+      ...hasEnded,
+      "with another secret": `update console_session set secret_hash = ${hash("another")}`,
+      "at its expiry": `update console_session set expires_at = ${sqlNow}`,
+      "after 12 hours without use": `
+        update console_session
+           set created_at = ${sqlNow} - interval '13 hours', last_used_at = ${sqlNow} - interval '12 hours'`,
+      "after its token was revoked": tokenOver["after its token was revoked"],
+      "at the expiry of its token": tokenOver["at the expiry of its token"],
+      "in a disabled project": disableProject
+    }
+  })
+  testConditions(it, "a session counts", {
+    given: opened,
+    act: (sql) =>
+      Effect.map(store(sql).countOpen(project, now), (found) => Option.filter(found, ({ open }) => open === 1)),
+    actsNotOn: { ...hasEnded, ...ofAnotherProject }
+  })
+  testConditions(it, "a session is listed", {
+    given: opened,
+    act: (sql) => store(sql).list(project, { after: id(70), limit: 9 }, now),
+    actsNotOn: {
+      ...hasEnded,
+      ...ofAnotherProject,
+      "that an earlier page has": `update console_session set session_id = '${id(70)}'`
+    }
+  })
+  testConditions(it, "a session makes room for another", {
+    given: opened,
+    act: (sql) => store(sql).endOneOfMost(project, projectToken, now),
+    actsNotOn: { ...hasEnded, ...ofAnotherProject }
+  })
+  testConditions(it, "a session is used", {
+    given: opened,
+    act: (sql) => store(sql).touch(session, halfAnHourAgo, now),
+    seen: `select from console_session where session_id = '${session}' and last_used_at = ${sqlNow}`,
+    actsNotOn: another
+  })
+  testConditions(it, "a session ends", {
+    given: opened,
+    act: (sql) => store(sql).end(session, now),
+    actsOn: hasEnded,
+    actsNotOn: another
+  })
+  testConditions(it, "a session ends for the first time", {
+    given: opened,
+    act: (sql) => Effect.map(store(sql).end(session, now), (found) => Option.filter(found, ({ first }) => first)),
+    actsNotOn: hasEnded
+  })
+  testConditions(it, "a session ends with all of its token", {
+    given: opened,
+    act: (sql) => store(sql).endAll({ actor: "person", token_id: projectToken }, now),
+    actsNotOn: { ...hasEnded, ...ofAnotherToken }
+  })
+  testConditions(it, "a session ends with all of its operator", {
+    given: `${opened}; ${asOperators}`,
+    bystander: "",
+    act: (sql) => store(sql).endAll({ actor: "operator", token_id: null }, now),
+    actsNotOn: {
+      ...hasEnded,
+      "of another operator": "update console_session set actor = 'another'",
+      "of a project token": `update console_session set project_token_id = '${projectToken}', project_id = '${project}'`
+    }
+  })
+
+  const next = {
+    session_id: id(79),
+    secret_hash: sha256("next"),
+    project_token_id: projectToken,
+    project_id: project,
+    person_key_id: null,
+    actor: "person",
+    user_agent: "",
+    expires_at: inAnHour
+  }
+  const continued = `select from console_session where session_id = '${id(79)}' and last_visit_at = ${past}`
+  testConditions(it, "a new session knows the last visit with its token", {
+    given: opened,
+    act: (sql) => store(sql).insert(next, halfAnHourAgo, now),
+    seen: continued,
+    actsNotOn: {
+      ...ofAnotherToken,
+      "that goes on": `update console_session set last_used_at = ${sqlNow} - interval '30 minutes'`
+    }
+  })
+  testConditions(it, "a new session knows the last visit of its operator", {
+    given: `${opened}; ${asOperators}`,
+    bystander: "",
+    act: (sql) =>
+      store(sql).insert({ ...next, project_token_id: null, project_id: null, actor: "operator" }, halfAnHourAgo, now),
+    seen: continued,
+    actsNotOn: {
+      "of another one": "update console_session set actor = 'another'",
+      "of a project token": `update console_session set project_token_id = '${projectToken}', project_id = '${project}'`
+    }
+  })
+
+  const link = `${projects};
+    insert into console_link (code_hash, project_id, actor, created_at, expires_at)
+    values (${hash("code")}, '${project}', 'operator', ${past}, ${later})`
+  const anotherCode = { "with another code": `update console_link set code_hash = ${hash("another")}` }
+  testConditions(it, "a link is made", {
+    given: projects,
+    act: (sql) =>
+      store(sql).insertLink({ code_hash: sha256("new"), project_id: project, actor: "operator" }, inAnHour, now),
+    actsNotOn: { "for a project that is not there": `delete from project where project_id = '${project}'` }
+  })
+  testConditions(it, "a link opens a session", {
+    given: link,
+    act: (sql) => store(sql).useLink(sha256("code"), now),
+    actsNotOn: {
+      ...anotherCode,
+      twice: `update console_link set used_at = ${past}`,
+      "at its expiry": `update console_link set expires_at = ${sqlNow}`
+    }
+  })
+  testConditions(it, "a link that came back is found", {
+    given: `${link}; update console_link set used_at = ${past}`,
+    act: (sql) => store(sql).findUsedLink(sha256("code")),
+    actsNotOn: { ...anotherCode, "that nobody has used": "update console_link set used_at = null" }
+  })
+
+  testConditions(it, "a session is purged", {
+    given: `${opened}; update console_session set created_at = ${longAgo} - interval '1 hour', expires_at = ${longAgo}`,
+    bystander: "",
+    act: sweepOf(sessionSweeps, "purge console sessions", now),
+    actsNotOn: { "for thirty days": `update console_session set expires_at = ${thirtyDays}` }
+  })
+  testConditions(it, "a link is purged", {
+    given: `${link}; update console_link set expires_at = ${past} - interval '1 second'`,
+    bystander: "",
+    act: sweepOf(sessionSweeps, "purge console links", now),
+    actsNotOn: { "for an hour": `update console_link set expires_at = ${past}` }
   })
 })

@@ -160,9 +160,10 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
 })
 
 layer(TestDatabase.sql)("statements of channels", (it) => {
-  const channel = `${phone};
+  const asChannel = `
     update mobile_device
        set provider = 'ntfy', environment = 'channel', subject = null, client_id = null, grant_id = null`
+  const channel = `${phone}; ${asChannel}`
   const another = { "another one": notMine["another phone"] }
   const aPhone = {
     "a phone": `
@@ -178,9 +179,13 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
   })
   testConditions(it, "a channel is listed", {
     given: channel,
-    act: (sql) => ChannelStore.make(sql).list(ids.project, { after: undefined, limit: 9 }),
+    act: (sql) => ChannelStore.make(sql).list(ids.project, { after: id(49), limit: 9 }),
     actsOn: { "after its end": endDevice("revoked") },
-    actsNotOn: { ...aPhone, "in another project": notMine["in another project"] }
+    actsNotOn: {
+      ...aPhone,
+      "in another project": notMine["in another project"],
+      "that an earlier page has": `update mobile_device set device_id = '${id(49)}'`
+    }
   })
   testConditions(it, "a channel counts towards its project's limit", {
     given: channel,
@@ -200,6 +205,42 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
     actsNotOn: { "of another channel": `update push_outbox set device_id = '${id(48)}'` }
   })
   const sealed = { token_key_id: "k2", token_sealed: sha256("sealed again"), token_lookup: sha256("lookup again") }
+  const made = {
+    channel_id: id(46),
+    project_id: ids.project,
+    kind: "ntfy",
+    host: "h",
+    titles: false,
+    ...sealed
+  } as const
+  testConditions(it, "a project's only channel is made", {
+    given: phone,
+    act: (sql) => ChannelStore.make(sql).insert(made, 1, now),
+    actsOn: {
+      "beside one that has ended": `${asChannel}; ${endDevice("revoked")}`,
+      "beside one of another project": `${asChannel}; ${notMine["in another project"]}`,
+      "beside another, if the limit of the project allows two": `${asChannel}; update project set limits = '{"channels": 2}'`
+    },
+    actsNotOn: {
+      "beside another": asChannel,
+      "if the limit of the project is none": `update project set limits = '{"channels": 0}'`,
+      "in a project that is not there": `delete from project where project_id = '${ids.project}'`,
+      twice: `update mobile_device set device_id = '${id(46)}'`
+    }
+  })
+  testConditions(it, "a channel that was made is found", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).findMade(ids.device),
+    actsNotOn: { ...another, ...aPhone }
+  })
+  testConditions(it, "what became of a test is found", {
+    given: channel,
+    act: (sql) => ChannelStore.make(sql).findDelivery(id(43), ids.device),
+    actsNotOn: {
+      "of another test": `update push_outbox set event_id = '${id(48)}'`,
+      "of another channel": `update push_outbox set device_id = '${id(48)}'`
+    }
+  })
   testConditions(it, "a channel gets other secrets", {
     given: channel,
     act: (sql) => ChannelStore.make(sql).reseal(ids.device, sealed, now),

@@ -40,8 +40,8 @@ interface Waiter {
  * Who gives way in a project that has as many waiters as it may: the one of the token with the most that waits longest.
  * Nobody, if `subject` has as many itself.
  */
-const givesWay = (present: Iterable<Waiter>, subject: string): Waiter | undefined => {
-  const bySubject = new Map<string, Array<Waiter>>()
+export const givesWay = <W extends Pick<Waiter, "subject">>(present: Iterable<W>, subject: string): W | undefined => {
+  const bySubject = new Map<string, Array<W>>()
   for (const waiter of present) {
     const others = bySubject.get(waiter.subject)
     if (others === undefined) bySubject.set(waiter.subject, [waiter])

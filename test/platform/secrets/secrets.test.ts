@@ -3,11 +3,62 @@ import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
 import { hash } from "node:crypto"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { secretIn } from "../../../src/platform/secrets/Guard.ts"
+import { isRandom } from "../../../src/platform/secrets/Rules.ts"
 import { findSecret, findSecretIn } from "../../../src/platform/secrets/Secrets.ts"
 import { innocent } from "../../support/secrets/Innocent.ts"
 import { planted } from "../../support/secrets/Planted.ts"
 
 const now = new Date("2026-11-23T12:00:00Z")
+
+describe("characters drawn at random", () => {
+  it.each([
+    ["of two cases", "qWeRtYuIoPaSdFgH"],
+    ["with three of sixteen like the one before", "qqwwee3r4t5y6u7i"],
+    ["with three of sixteen next to the one before", "q1ac2df3ab4cd5ef"],
+    ["with sixteen different ones of forty-eight", "q1w2e3r4t5y6u7i8".repeat(3)],
+    ["with eight different ones of twenty", "q1w2e3r4q1w2e3r4q1w2"]
+  ])("look so: %s", (_, value) => {
+    assert.isTrue(isRandom(value))
+  })
+
+  it.each<[string, string]>([
+    ["of one case without a digit", "qwertyuiopasdfgh"],
+    ["with four of sixteen like the one before", "qqwweerr4t5y6u7i"],
+    ["with four of sixteen next to the one before", "q1ab2cd3ef4gh5t6"],
+    ["with fifteen different ones of forty", "q1w2e3r4t5y6u7iq1w2e3r4t5y6u7iq1w2e3r4t5"],
+    ["with seven different ones of twenty", "q1w2e3rq1w2e3rq1w2e3"],
+    ...["example", "YOUR", "placeholder", "redacted", "dummy", "sample", "xxxx", "XXXX", "***", "..."].map(
+      (word): [string, string] => [`with ${word} in them`, `q1w2e3r4t5y6u7i8${word}9o0p`]
+    )
+  ])("do not look %s", (_, value) => {
+    assert.isFalse(isRandom(value))
+  })
+})
+
+describe("a password in an address", () => {
+  const found = (password: string, user = "app") => findSecret(`postgres://${user}:${password}@db.internal/shop`, now)
+
+  it.each(["qW3eR4tY", "q3e4r5t6y7u8"])("is a secret: %s", (password) => {
+    assert.strictEqual(found(password), "connection_password")
+  })
+
+  it.each([
+    ["is too short", "qW3eR4t"],
+    ["has two kinds of characters and is too short for them", "q3e4r5t6y7u"],
+    ["has two kinds of characters and no digit", "qWeRtYuIoPaS"],
+    ["has one kind of characters", "314159265358979"],
+    ["names a variable", "qW3eR4$AB"],
+    ["is a word of documentation", "qW3eR4tYtoken"]
+  ])("is none if it %s: %s", (_, password) => {
+    assert.isUndefined(found(password))
+  })
+
+  it("is none if it is the user's name, or the address leads to nothing that has accounts", () => {
+    assert.isUndefined(found("qW3eR4tY", "qW3eR4tY"))
+    assert.isUndefined(findSecret("git-annex://app:qW3eR4tY@db.internal/shop", now))
+  })
+})
 
 describe("a secret", () => {
   const all = planted(now)
@@ -45,6 +96,25 @@ describe("a secret", () => {
     }
   })
 
+  it("is no beginning and end of a key without the key, whatever follows", () => {
+    const random = hash("sha512", "follows", "base64")
+    assert.isUndefined(findSecret(`-----BEGIN PRIVATE KEY-----\n(cut)\n-----END PRIVATE KEY-----\n${random}`, now))
+    assert.isUndefined(findSecret(`A file begins with -----BEGIN PRIVATE KEY, a checksum is ${random}`, now))
+  })
+
+  it("is 60 characters of a key that was cut off, and not fewer", () => {
+    const cut = (length: number) => `-----BEGIN PRIVATE KEY-----\n${hash("sha512", "cut", "base64").slice(0, length)}`
+    assert.strictEqual(findSecret(cut(60), now), "private_key")
+    assert.isUndefined(findSecret(cut(59), now))
+  })
+
+  it("is no key id of AWS that documentation shows or nobody has drawn, though a secret stands beside it", () => {
+    const { secret } = all.find(({ kind }) => kind === "aws_credentials")!
+    const key = secret.split("\n")[1]!
+    for (const id of ["AKIAIOSFODNN7EXAMPLE", "AKIAABABABABABABABAB"])
+      assert.isUndefined(findSecret(`${id}\n${key}`, now))
+  })
+
   it("is no id of an OAuth client", () => {
     const id = Redacted.value(format("sci", Buffer.alloc(32, "client")))
     assert.isUndefined(findSecret(`The client ${id} may sign in.`, now))
@@ -61,6 +131,14 @@ describe("a secret", () => {
     assert.deepStrictEqual(findSecretIn({ a: lines[0], b: lines.slice(1).join("\n") }, now)?.kind, "private_key")
   })
 
+  it("is refused with the words for its field, or for several together", () => {
+    const { secret } = all.find(({ kind }) => kind === "github_token")!
+    assert.include(secretIn({ title: secret }, now)?.message, "title contains a GitHub token")
+    const cut = { title: secret.slice(0, 20), body: secret.slice(20) }
+    assert.include(secretIn(cut, now)?.message, "What the fields say together contains a GitHub token")
+    assert.isUndefined(secretIn({ title: "T", body: "B" }, now))
+  })
+
   it("is named by the path of its field", () => {
     const { secret } = all.find(({ kind }) => kind === "npm_token")!
     assert.deepStrictEqual(findSecretIn({ title: "T", receipt: { pitfalls: ["a", secret] } }, now), {
@@ -69,8 +147,17 @@ describe("a secret", () => {
     })
   })
 
+  it("is no value without text", () => {
+    assert.isUndefined(findSecretIn({ a: null, b: 1, c: undefined, d: [true, null] }, now))
+  })
+
   it("a JWT is one until it expires", () => {
     const { text } = all.find(({ kind }) => kind === "live_jwt")!
     assert.isUndefined(findSecret(text, new Date(now.getTime() + 2 * 3_600_000)))
+    // In a name, which has no time.
+    assert.isUndefined(findSecret(text))
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
+    const unsigned = [part({ typ: "something else" }), part({ exp: now.getTime() }), "q1w2e3r4t5y6u7i8q1w2e3r4"]
+    assert.isUndefined(findSecret(unsigned.join("."), now))
   })
 })

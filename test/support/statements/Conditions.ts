@@ -3,7 +3,7 @@
  * condition decides alone in one row of the table, and a statement that lost a condition fails there.
  *
  * Beside the rows stand those of a bystander: the same in another project, unchanged. A statement that lost a join finds
- * or changes them.
+ * or changes them, or finds a row twice.
  *
  * Every row runs in a transaction of its own that is rolled back. Foreign keys are not checked, so that a change may move
  * a row to another project or identity.
@@ -11,6 +11,7 @@
 import { assert, type Vitest } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { inspect } from "node:util"
 import type { Sweep } from "../../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import type { Locking } from "../../../src/platform/sql/Asked.ts"
@@ -90,6 +91,9 @@ export const testConditions = (
       yield* query(blockOf(given, change, beside))
       const before = yield* query(rowsOfBystander)
       const result = yield* act(sql)
+      if (!Option.isOption(result)) {
+        assert.strictEqual(new Set(result.map((row) => inspect(row))).size, result.length, "each row once")
+      }
       const found = seen === undefined ? result : yield* query(seen)
       assert.deepStrictEqual(yield* query(rowsOfBystander), before, "rows of the bystander")
       return yield* Effect.fail(new Undo(Option.isOption(found) ? Option.isSome(found) : found.length > 0))
@@ -155,6 +159,8 @@ const tables = [
   "project_token",
   "operator_token",
   "person_key",
+  "console_session",
+  "console_link",
   "oauth_client",
   "oauth_grant",
   "oauth_request",
