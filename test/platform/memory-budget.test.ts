@@ -191,8 +191,7 @@ describe("what the answers to a batch may take", () => {
       yield* TestClock.adjust("1 second")
       assert.strictEqual(yield* Fiber.join(waiting), "rate_limited")
       // Whose client has gone meanwhile.
-      for (const bytes of [share, 1024])
-        assert.strictEqual(yield* answered("b", { destroyed: true }, bytes), "done")
+      for (const bytes of [share, 1024]) assert.strictEqual(yield* answered("b", { destroyed: true }, bytes), "done")
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
 })
