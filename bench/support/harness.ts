@@ -10,9 +10,7 @@
 import { ConfigProvider, Context, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, execFile, fork, spawn } from "node:child_process"
-import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { parseArgs, promisify } from "node:util"
@@ -21,10 +19,13 @@ import * as Tokens from "../../src/platform/crypto/Tokens.ts"
 import { passwordFile } from "../../src/platform/settings/DataFolder.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { freePort } from "../../test/support/network/FreePort.ts"
 import { checkout, dataFolder, end } from "../../test/support/service/PostgresUser.ts"
 import { cpuSeconds, cpuTimes, rssMib, workersOf } from "../../test/support/run/Proc.ts"
 import type { Load, Measured, Start } from "./load.ts"
 import { credentialOf } from "./seeds.ts"
+
+export { freePort }
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -147,14 +148,6 @@ export const answers = (url: string) =>
   Effect.tryPromise(async () => {
     if (!(await fetch(url)).ok) throw new Error(url)
   }).pipe(Effect.retry(Schedule.spaced("50 millis")), Effect.timeout("30 seconds"))
-
-export const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as { readonly port: number }
-  await new Promise((closed) => server.close(closed))
-  return port
-})
 
 /**
  * Starts a load generator; each effect that it returns runs one round. CPU time is per operation: of the target with all its

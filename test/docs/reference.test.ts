@@ -30,7 +30,8 @@ const given = (environment: Readonly<Record<string, string>>) =>
   settings(ConfigProvider.fromUnknown({ ...required, ...environment }))
 
 describe("the settings of docs/reference.md", () => {
-  const documented = rows(parts.get("Settings")!) as ReadonlyArray<Record<"Name" | "Default" | "Bounds", string>>
+  type Column = "Name" | "Default" | "Bounds" | "Set it when"
+  const documented = rows(parts.get("Settings")!) as ReadonlyArray<Record<Column, string>>
 
   it.effect("are exactly those that the service reads", () =>
     Effect.gen(function* () {
@@ -47,6 +48,14 @@ describe("the settings of docs/reference.md", () => {
       )
     })
   )
+
+  it("have a reason to be set", () => {
+    const without = documented.filter((setting) => !/\w/.test(setting["Set it when"] ?? ""))
+    assert.deepStrictEqual(
+      without.map(({ Name }) => Name),
+      []
+    )
+  })
 
   it.effect.each(documented.filter(({ Default }) => Default !== ""))("$Name has the default $Default", (setting) =>
     Effect.gen(function* () {

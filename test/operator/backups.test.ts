@@ -1,5 +1,5 @@
 /** The service makes backups by itself and tries each one; only what is whole, tried and unchanged counts as good. */
-import { Context, ConfigProvider, Effect, Layer, Option } from "effect"
+import { Context, ConfigProvider, Deferred, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawnSync } from "node:child_process"
 import * as fs from "node:fs"
@@ -9,7 +9,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import { judged } from "../../cli/support/checks/backups.ts"
 import { type Check, check } from "../../cli/support/checks/Check.ts"
 import { services } from "../../src/App.ts"
+import { nameOf } from "../../src/platform/backups/BackupFolder.ts"
 import { Backups, type BackupState } from "../../src/platform/backups/Backups.ts"
+import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
+import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { refusal, result, secrets, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -21,7 +24,8 @@ beforeAll(() => {
   // PostgreSQL's account must be able to enter it.
   fs.chmodSync(home, 0o711)
 })
-afterAll(() => {
+afterAll(async () => {
+  await Effect.runPromise(Scope.close(server, Exit.void))
   const location = join(home, "data/location")
   if (fs.existsSync(location)) fs.rmSync(dirname(fs.readFileSync(location, "utf8").trim()), { recursive: true })
   fs.rmSync(home, { recursive: true, force: true })
@@ -39,16 +43,22 @@ const replica = (folder: string, more: Readonly<Record<string, string>> = {}) =>
       ...more
     })
     const context = yield* Layer.build(Layer.fresh(services).pipe(Layer.provide(ConfigProvider.layer(provider))))
-    const { state, turn } = Context.get(context, Backups)
-    return { turn, state: Effect.map(state, Option.getOrThrow), sql: Context.get(context, SqlClient.SqlClient) }
+    const { state, turn, verify } = Context.get(context, Backups)
+    return { turn, verify, state: Effect.map(state, Option.getOrThrow), sql: Context.get(context, SqlClient.SqlClient) }
   })
 
 const { migrateSoon } = await import("../../src/platform/database/Database.ts")
 const run = <A, E>(work: Effect.Effect<A, E, import("effect").Scope.Scope>) => Effect.runPromise(Effect.scoped(work))
 
-beforeAll(() => {
-  const provider = ConfigProvider.fromUnknown({ ...secrets, SERVICE_DATA_DIR: join(home, "data") })
-  return Effect.runPromise(
+/** Holds the database server for all tests. It does not sync: nobody pulls the plug here. */
+const server = Scope.makeUnsafe()
+beforeAll(async () => {
+  const data = join(home, "data")
+  const { directory } = await Effect.runPromise(postgresFiles(data, false))
+  fs.appendFileSync(join(directory, "postgresql.conf"), "fsync = off\nfull_page_writes = off\n")
+  await Effect.runPromise(Scope.provide(embeddedPostgres(data), server))
+  const provider = ConfigProvider.fromUnknown({ ...secrets, SERVICE_DATA_DIR: data })
+  await Effect.runPromise(
     Effect.asVoid(migrateSoon()).pipe(Effect.provide(services.pipe(Layer.provide(ConfigProvider.layer(provider)))))
   )
 })
@@ -79,7 +89,7 @@ describe("with the embedded database", () => {
         yield* turn
         const files = backupsIn(folder)
         expect(files).toHaveLength(1)
-        expect(fs.statSync(files[0]!).mode & 0o777).toBe(0o600)
+        expect([folder, files[0]!].map((path) => fs.statSync(path).mode & 0o777)).toEqual([0o700, 0o600])
         const found = yield* state
         expect(found).toMatchObject({ good: 1, not_good: 0, every_seconds: 86_400, problem: null })
         expect(found.last_restored_at).toEqual(found.last_good_at)
@@ -174,14 +184,92 @@ describe("with the embedded database", () => {
       })
     ))
 
-  it("of two replicas at once one makes it", () =>
+  /** A file that was made so many minutes ago, and is no backup. */
+  const spoiled = (folder: string, minutes: number) => {
+    const path = join(folder, nameOf(new Date(Date.now() - 60_000 * minutes)))
+    fs.writeFileSync(path, "spoiled")
+    return path
+  }
+
+  it("as many that are not good stay as good ones, the newest; while there are any, another one is made after an hour", () =>
+    run(
+      Effect.gen(function* () {
+        const folder = newFolder()
+        fs.mkdirSync(folder)
+        const [, second, third] = [55, 50, 45].map((minutes) => spoiled(folder, minutes))
+        const { state, turn } = yield* replica(folder, { SERVICE_BACKUP_KEEP: "2" })
+        yield* turn
+        expect(backupsIn(folder)).toEqual([second, third])
+        expect(yield* state).toMatchObject({ good: 0, not_good: 2 })
+        for (const file of backupsIn(folder)) fs.rmSync(file)
+        const last = spoiled(folder, 61)
+        yield* turn
+        expect(backupsIn(folder)).toEqual([last, expect.anything()])
+        expect(yield* state).toMatchObject({ good: 1, not_good: 1 })
+        // It is older than the oldest good one that stays.
+        fs.rmSync(`${last}.checked`)
+        yield* (yield* replica(folder, { SERVICE_BACKUP_KEEP: "1" })).turn
+        expect(backupsIn(folder)).toEqual([expect.not.stringContaining(last)])
+      })
+    ))
+
+  it("one is tried again after a day, and counts as restored though it is only read then", () =>
+    run(
+      Effect.gen(function* () {
+        const folder = newFolder()
+        const { state, turn } = yield* replica(folder)
+        yield* turn
+        const [file] = backupsIn(folder)
+        /** What became of it, if it was tried so many hours ago and there is a turn now. */
+        const triedAgo = Effect.fnUntraced(function* (hours: number) {
+          const checked = JSON.parse(fs.readFileSync(`${file}.checked`, "utf8"))
+          const tried_at = new Date(Date.now() - 3_600_000 * hours).toISOString()
+          fs.writeFileSync(`${file}.checked`, JSON.stringify({ ...checked, tried_at }))
+          yield* turn
+          return JSON.parse(fs.readFileSync(`${file}.checked`, "utf8")).tried_at !== tried_at
+        })
+        expect([yield* triedAgo(23.9), yield* triedAgo(24.1)]).toEqual([false, true])
+        const found = yield* state
+        expect(found).toMatchObject({ good: 1, problem: null })
+        expect(found.last_restored_at).toEqual(found.last_good_at)
+      })
+    ))
+
+  it("one that cannot be read keeps no other from being made and tried", () =>
+    run(
+      Effect.gen(function* () {
+        const folder = newFolder()
+        fs.mkdirSync(folder)
+        fs.mkdirSync(join(folder, nameOf(new Date(Date.now() - 7_200_000))))
+        const { state, turn } = yield* replica(folder)
+        yield* turn
+        expect(yield* state).toMatchObject({ good: 1, not_good: 1, problem: null })
+      })
+    ))
+
+  it("of two replicas at once one makes it; meanwhile nobody else makes or tries one", () =>
     run(
       Effect.gen(function* () {
         const folder = newFolder()
         const all = yield* Effect.all([replica(folder), replica(folder), replica(folder)])
         yield* Effect.forEach(all, ({ turn }) => turn, { concurrency: "unbounded" })
         expect(backupsIn(folder)).toHaveLength(1)
-        expect(yield* all[0]!.state).toMatchObject({ good: 1, not_good: 0 })
+        const [{ sql, state, turn, verify }] = all
+        expect(yield* state).toMatchObject({ good: 1, not_good: 0 })
+        const file = spoiled(folder, 1)
+        const [held, release] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const holder = sql`select pg_advisory_xact_lock(hashtext('bridge-service backup'), 0)`.pipe(
+          Effect.andThen(Deferred.succeed(held, undefined)),
+          Effect.andThen(Deferred.await(release)),
+          sql.withTransaction
+        )
+        const holding = yield* Effect.forkChild(holder)
+        yield* Deferred.await(held)
+        yield* turn
+        expect((yield* Effect.flip(verify(Option.none())))._tag).toBe("BackupBusy")
+        expect(fs.existsSync(`${file}.checked`)).toBe(false)
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(holding)
       })
     ))
 
@@ -305,13 +393,18 @@ describe("with an external database", () => {
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "restored", reason: null })
     const shown = await status()
     expect(shown.last_restored_at).toBe(tried.created_at)
-    expect(await service.query("service", "select 1 from pg_database where datname ~ 'trial'")).toEqual([])
+    const scratch = `
+      select 1 from pg_database
+       where datname = (select 'bridge_service_trial_' || oid from pg_database where datname = current_database())`
+    expect(await service.query("service", scratch)).toEqual([])
   })
 
   it("verify-backup refuses a damaged file, one of another key, and a folder that is not set", async () => {
-    const file = join(service.folder, "elsewhere.backup")
+    const file = join(service.folder, name)
     fs.copyFileSync(join(folder, name), file)
     result(await own().run("verify-backup", "--in", file, "--json"))
+    // Results are kept beside the service's own backups only.
+    expect(fs.existsSync(`${file}.checked`)).toBe(false)
     const other = { SERVICE_BACKUP_KEY: "another key of at least thirty-two bytes" }
     expect(refusal(await own(other).run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
     damage(file)

@@ -1,12 +1,12 @@
 /** The operator's commands for documents, memory, and export and import of projects. */
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { hasGit } from "../support/agents/Repository.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
-const hasGit = spawnSync("git", ["--version"]).status === 0
 
 let service: TestService
 let [from, to] = ["", ""]

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { afterAll, beforeAll, expect, it } from "vitest"
+import { relay } from "../support/network/Relay.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 let service: TestService
@@ -113,21 +114,24 @@ it("an interruption, or a database that does not answer, removes the new file", 
   await unchanged(() =>
     service.within("service", (session) =>
       Effect.gen(function* () {
+        const { env } = service.on("service").shell()
+        const url = new URL(env["DATABASE_URL"]!)
+        const line = yield* relay({ path: `${url.searchParams.get("host")}/.s.PGSQL.${url.port}` })
+        const DATABASE_URL = `postgres://${url.username}@127.0.0.1:${line.port}${url.pathname}`
         yield* session.query("begin")
         yield* session.query("lock table bridge_enrollment_credential")
-        yield* Effect.promise(async () => {
-          const commands = ["a", "b"].map((name) =>
-            service.on("service").start(...create("--out", path(name), "--json"))
-          )
-          while (!existsSync(path("a"))) await setTimeout(10)
-          commands[0]!.child.kill("SIGINT")
-          const [interrupted, waited] = await Promise.all(commands.map(({ ended }) => ended))
-          expect(interrupted).toMatchObject({ code: 130, stdout: "" })
-          expect(JSON.parse(waited!.stderr.trim().split("\n").at(-1)!).error.code).toBe("bridge_persistence_error")
-          expect(waited).toMatchObject({ code: 75, stdout: "" })
-        })
+        const interrupted = service.on("service").start(...create("--out", path("a"), "--json"))
+        const cut = service.on("service", { DATABASE_URL }).start(...create("--out", path("b"), "--json"))
+        yield* Effect.promise(() => until(waiting, 2))
+        expect([existsSync(path("a")), existsSync(path("b"))]).toEqual([true, true])
+        interrupted.child.kill("SIGINT")
+        yield* line.cut
+        expect(yield* Effect.promise(() => interrupted.ended)).toMatchObject({ code: 130, stdout: "" })
+        const failed = yield* Effect.promise(() => cut.ended)
+        expect(JSON.parse(failed.stderr.trim().split("\n").at(-1)!).error.code).toBe("bridge_persistence_error")
+        expect(failed).toMatchObject({ code: 75, stdout: "" })
         yield* session.query("rollback")
-      })
+      }).pipe(Effect.scoped)
     )
   )
 })

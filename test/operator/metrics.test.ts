@@ -1,7 +1,8 @@
 /** Metrics for Prometheus on a separate port, and telemetry for a collector; neither contains a secret. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { once } from "node:events"
 import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
@@ -9,14 +10,19 @@ import type { AddressInfo } from "node:net"
 import { randomUUID } from "node:crypto"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { sweeps } from "../../src/App.ts"
+import { Gauges } from "../../src/people/operator/Gauges.ts"
+import { Backups } from "../../src/platform/backups/Backups.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
-import { fileLimit, rssMib } from "../support/run/Proc.ts"
+import { cpuSeconds, fileLimit, rssMib } from "../support/run/Proc.ts"
 import { request } from "../support/network/Raw.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { freePort, serviceProcess } from "../support/service/Process.ts"
-import { Service } from "../support/service/Service.ts"
+import { freePort } from "../support/network/FreePort.ts"
+import { serviceProcess } from "../support/service/Process.ts"
+import { faultyDatabase } from "../support/service/Faults.ts"
+import { instance, Service } from "../support/service/Service.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 import { fresh } from "../support/bridges/Steps.ts"
 
@@ -27,6 +33,7 @@ const started = Effect.fnUntraced(function* (processes: string) {
   const server = yield* serviceProcess({
     SERVICE_PROCESSES: processes,
     SERVICE_METRICS_PORT: String(port),
+    SERVICE_ERASURE_FILE: join(folder, "erasures"),
     SERVICE_BACKUP_DIR: join(folder, "backups"),
     SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT"
   })
@@ -161,12 +168,28 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 
-  it.effect("shows exactly the metrics that docs/reference.md explains", () =>
+  it.effect("shows exactly the metrics that docs/reference.md explains, and does all work in the background", () =>
     Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const due = randomUUID()
+      yield* sql`
+        insert into project (project_id, name, created_at, disabled_at, delete_after)
+        select ${due}::uuid, 'Due', at, at, at
+          from (select clock_timestamp() - interval '8 days' as at) long_ago`
       const { scrape, server } = yield* started("2")
       yield* traffic(server)
       const explained = rows(sections(read("docs/reference.md"), 2).get("Metrics")!).map(({ Metric }) => Metric!)
-      assert.sameMembers(samples(yield* scrape), explained)
+      const page = yield* scrape
+      assert.sameMembers(samples(page), explained)
+      const others = ["link audit rows", "keep audit partitions", "make backups"]
+      assert.sameMembers(
+        Object.keys(values(page, "service_sweep_failures_total")),
+        [...sweeps.map(({ name }) => name), ...others].map((name) => `sweep="${name}"`)
+      )
+      yield* Effect.repeat(sql`select from project where project_id = ${due}::uuid and deleted_at is not null`, {
+        schedule: Schedule.spaced("50 millis"),
+        until: (found) => found.length > 0
+      })
     })
   )
 
@@ -303,6 +326,31 @@ const collector = Effect.acquireRelease(
   ({ server }) => Effect.sync(() => server.close())
 )
 
+layer(Service.layer)("the gauges of the database", (it) => {
+  it.effect("are measured once in five seconds, however often they are read", () =>
+    Effect.gen(function* () {
+      let statements = 0
+      const { layer } = faultyDatabase((statement) => {
+        statements += 1
+        return statement
+      })
+      const { services } = yield* instance({}, layer)
+      const backups = Context.make(Backups, { state: Effect.succeedNone } as unknown as Backups["Service"])
+      const built = yield* Effect.provideContext(
+        Layer.build(Layer.fresh(Gauges.layer)),
+        Context.merge(services, backups)
+      )
+      const { refresh } = Context.get(built, Gauges)
+      const before = statements
+      yield* Effect.replicateEffect(refresh, 3)
+      assert.strictEqual(statements - before, 1)
+      yield* TestClock.adjust("5 seconds")
+      yield* refresh
+      assert.strictEqual(statements - before, 2)
+    })
+  )
+})
+
 layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the process metrics", (it) => {
   it.effect("are those of the server's process, and its processor time only grows", () =>
     Effect.gen(function* () {
@@ -315,6 +363,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       assert.include(page, "# TYPE process_cpu_seconds_total counter")
       assert.isAbove(one("process_cpu_seconds_total", first), 0)
       assert.isAbove(one("process_cpu_seconds_total"), one("process_cpu_seconds_total", first))
+      assert.isAtMost(one("process_cpu_seconds_total"), cpuSeconds(server.pid) + 0.1)
       assert.closeTo(one("process_resident_memory_bytes") / 2 ** 20, rssMib(server.pid), 64)
       assert.isBelow(one("nodejs_heap_size_used_bytes"), one("nodejs_heap_size_total_bytes"))
       assert.isAbove(one("nodejs_heap_size_used_bytes"), 2 ** 20)

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { createInterface } from "node:readline"
 import type { Readable } from "node:stream"
-import { afterAll, beforeAll, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { migrated, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 let service: TestService
@@ -131,52 +131,55 @@ it("notifications are counted by state, and paused environments are listed", asy
 /** An iterator over the lines of a stream. */
 const linesOf = (stream: Readable) => createInterface(stream)[Symbol.asyncIterator]()
 
-it("--watch --json prints a line every two seconds until Ctrl-C, and survives a database outage", async () => {
-  await service.create("watched", migrated)
-  const { child, ended } = service.on("watched").start("status", "--watch", "--json")
-  const [lines, errors] = [linesOf(child.stdout), linesOf(child.stderr)]
-  const parsed = async (of: typeof lines) => JSON.parse((await of.next()).value!)
-  const [first, second] = [await parsed(lines), await parsed(lines)]
-  expect(first.numbers.projects).toBe(0)
-  expect(Date.parse(second.at) - Date.parse(first.at)).toBeGreaterThan(1500)
-  const name = service.nameOf("watched")
-  await service.query("service", `alter database ${name} allow_connections false`)
-  await service.query("service", `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
-  expect((await parsed(errors)).error.code).toBe("bridge_persistence_error")
-  await service.query("service", `alter database ${name} allow_connections true`)
-  expect((await parsed(lines)).numbers.projects).toBe(0)
-  child.kill("SIGINT")
-  expect((await ended).code).toBe(130)
-})
-
-it("--watch --json ends when its reader closes the pipe", async () => {
-  const { child, ended } = service.on("service").start("status", "--watch", "--json")
-  await linesOf(child.stdout).next()
-  child.stdout.destroy()
-  expect((await ended).code).toBe(130)
-})
-
-it("--watch without a terminal prints once", async () => {
-  const { code, stderr, stdout } = await service.on("service").run("status", "--watch")
-  expect([code, stderr]).toEqual([0, ""])
-  expect(stdout).toMatch(/^Next: /m)
-})
-
-it("--watch on a terminal redraws every two seconds", async (context) => {
-  if (!spawnSync("script", ["--version"]).stdout?.includes("util-linux"))
-    return context.skip("needs script of util-linux")
-  const { args, env, program } = service.on("service").shell("status", "--watch")
-  const child = spawn("script", ["-qec", [program, ...args].join(" "), "/dev/null"], {
-    env,
-    stdio: ["pipe", "pipe", "inherit"]
+// Each waits for seconds, and all of them wait together.
+describe.concurrent("--watch", () => {
+  it("--json prints a line every two seconds until Ctrl-C, and survives a database outage", async () => {
+    await service.create("watched", migrated)
+    const { child, ended } = service.on("watched").start("status", "--watch", "--json")
+    const [lines, errors] = [linesOf(child.stdout), linesOf(child.stderr)]
+    const parsed = async (of: typeof lines) => JSON.parse((await of.next()).value!)
+    const [first, second] = [await parsed(lines), await parsed(lines)]
+    expect(first.numbers.projects).toBe(0)
+    expect(Date.parse(second.at) - Date.parse(first.at)).toBeGreaterThan(1500)
+    const name = service.nameOf("watched")
+    await service.query("service", `alter database ${name} allow_connections false`)
+    await service.query("service", `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+    expect((await parsed(errors)).error.code).toBe("bridge_persistence_error")
+    await service.query("service", `alter database ${name} allow_connections true`)
+    expect((await parsed(lines)).numbers.projects).toBe(0)
+    child.kill("SIGINT")
+    expect((await ended).code).toBe(130)
   })
-  const over = once(child, "exit")
-  let drawn = ""
-  child.stdout.on("data", (text: Buffer) => {
-    drawn += text.toString()
-    if (drawn.split("\u001B[H\u001B[2J").length === 3 && child.stdin.writable) child.stdin.end("\u0003")
+
+  it("--json ends when its reader closes the pipe", async () => {
+    const { child, ended } = service.on("service").start("status", "--watch", "--json")
+    await linesOf(child.stdout).next()
+    child.stdout.destroy()
+    expect((await ended).code).toBe(130)
   })
-  expect((await over)[0]).toBe(130)
-  expect(drawn).toMatch(/^active_bridges +\d/m)
-  expect(drawn).not.toContain("Next:")
+
+  it("without a terminal prints once", async () => {
+    const { code, stderr, stdout } = await service.on("service").run("status", "--watch")
+    expect([code, stderr]).toEqual([0, ""])
+    expect(stdout).toMatch(/^Next: /m)
+  })
+
+  it("on a terminal redraws every two seconds", async (context) => {
+    if (!spawnSync("script", ["--version"]).stdout?.includes("util-linux"))
+      return context.skip("needs script of util-linux")
+    const { args, env, program } = service.on("service").shell("status", "--watch")
+    const child = spawn("script", ["-qec", [program, ...args].join(" "), "/dev/null"], {
+      env,
+      stdio: ["pipe", "pipe", "inherit"]
+    })
+    const over = once(child, "exit")
+    let drawn = ""
+    child.stdout.on("data", (text: Buffer) => {
+      drawn += text.toString()
+      if (drawn.split("\u001B[H\u001B[2J").length === 3 && child.stdin.writable) child.stdin.end("\u0003")
+    })
+    expect((await over)[0]).toBe(130)
+    expect(drawn).toMatch(/^active_bridges +\d/m)
+    expect(drawn).not.toContain("Next:")
+  })
 })

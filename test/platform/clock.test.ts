@@ -1,6 +1,6 @@
 /** The database clock: replicas with wrong clocks agree on what has expired (decisions.md, Time). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Option, Scope } from "effect"
+import { Clock, Context, Effect, Layer, Option, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
@@ -42,6 +42,28 @@ layer(TestDatabase.sql)("the database clock", (it) => {
       assert.approximately(yield* error(now), 0, tolerance)
       const offset = Effect.flatMap(clock, (of) => Effect.map(of.offset, (ms) => new Date(ms)))
       assert.approximately(yield* error(offset), 0, tolerance)
+    })
+  )
+
+  it.effect("has the time of the middle of the measurement, for the answer takes as long as the question", () =>
+    Effect.gen(function* () {
+      const ahead = 1_000_000_000
+      const way = TestClock.adjust("2 seconds")
+      const answered = Effect.gen(function* () {
+        yield* way
+        const at = new Date((yield* Clock.currentTimeMillis) + ahead)
+        yield* way
+        return [{ at }]
+      })
+      const given = Layer.mergeAll(
+        Layer.succeed(SqlClient.SqlClient, (() => answered) as unknown as SqlClient.SqlClient),
+        Layer.succeed(Database, { server: () => "one" } as Database["Service"])
+      )
+      const services = yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(given))))
+      const of = Context.get(services, DatabaseClock)
+      // The measurement at the start.
+      while (Option.isNone(yield* of.nowIfKnown)) yield* Effect.yieldNow
+      assert.strictEqual(yield* of.offset, ahead)
     })
   )
 

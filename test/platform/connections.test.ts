@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { type AddressInfo, connect, type Socket } from "node:net"
-import { BoundedServer } from "../../src/platform/edge/Listener.ts"
+import { BoundedServer, type ConnectionLimits } from "../../src/platform/edge/Listener.ts"
 
 /** Milliseconds. */
 const stalled = 1000
@@ -14,10 +14,11 @@ const large = Buffer.alloc(32 * 2 ** 20, "x")
 type Answers = (request: IncomingMessage, response: ServerResponse) => void
 
 /** A listening server, and how to connect to it. */
-const serving = (answers: Answers) =>
+const serving = (answers: Answers, limits: Partial<ConnectionLimits> = {}) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const server = new BoundedServer({ connections: 100, stalled }).on("request", answers)
+      const usual = { connections: 100, stalled, isRetiring: () => false, lingers: 0 }
+      const server = new BoundedServer({ ...usual, ...limits }).on("request", answers)
       // The library listens to these, too.
       server
         .on("checkContinue", answers)
@@ -52,7 +53,8 @@ const closesWithin = (socket: Socket, millis: number) =>
 
 const pause = (millis: number) => Effect.promise(() => new Promise((resume) => setTimeout(resume, millis)))
 
-describe("a connection", () => {
+// Each waits for seconds, and all of them wait together.
+describe.concurrent("a connection", () => {
   for (const [name, header] of [
     ["", ""],
     [" to a request to upgrade", "Connection: upgrade\r\nUpgrade: x\r\n"],
@@ -88,14 +90,17 @@ describe("a connection", () => {
 
   it.effect("waits for an answer that takes long to make, and is kept for the next request", () =>
     Effect.gen(function* () {
-      const { open } = yield* serving((_, response) => void setTimeout(() => response.end("made"), 3 * stalled))
+      let asked = 0
+      const { open } = yield* serving((_, response) => {
+        asked++
+        setTimeout(() => response.end(`made ${asked}`), asked === 1 ? 3 * stalled : 0)
+      })
       const socket = open(get())
-      for (let n = 0; n < 2; n++) {
-        const [answer] = (yield* Effect.promise(() => once(socket, "data"))) as [Buffer]
-        assert.match(String(answer), /made/)
-        yield* pause(2 * stalled)
-        socket.write(get())
-      }
+      const answer = () => Effect.promise(() => once(socket, "data").then(String))
+      assert.match(yield* answer(), /made 1/)
+      yield* pause(2 * stalled)
+      socket.write(get())
+      assert.match(yield* answer(), /made 2/)
     }).pipe(Effect.scoped)
   )
 
@@ -139,6 +144,56 @@ describe("a connection", () => {
         [...text.matchAll(/<(\d+)>/g)].map(([, n]) => Number(n)),
         Array.from({ length: 24 }, (_, n) => n)
       )
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a server", () => {
+  it.effect(
+    "keeps an idle connection for longer than a proxy does, and waits less than ten seconds for a request",
+    () =>
+      Effect.gen(function* () {
+        const { server } = yield* serving(() => {})
+        assert.isAbove(server.keepAliveTimeout, 60_000)
+        assert.isAtMost(server.requestTimeout, 9_000)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "that another one replaces sends each client away with its next answer, and closes the others in the end",
+    () =>
+      Effect.gen(function* () {
+        const retiring = { isRetiring: () => true, lingers: 1000 }
+        const { open, server } = yield* serving((_, response) => response.end("made"), retiring)
+        const answerOf = (socket: Socket) =>
+          Effect.map(
+            Effect.promise(() => once(socket, "data")),
+            ([answer]) => String(answer)
+          )
+        const [one, other] = [open(get()), open(get())]
+        for (const socket of [one, other]) assert.notMatch(yield* answerOf(socket), /connection: close/i)
+        const ends = [one, other, server].map((each) => once(each, "close"))
+        server.close()
+        one.write(get())
+        assert.match(yield* answerOf(one), /connection: close/i)
+        yield* Effect.promise(() => ends[0]!)
+        yield* pause(100)
+        assert.isFalse(other.closed)
+        yield* Effect.promise(() => Promise.all(ends))
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("that stops closes what is idle at once, and the others once they are answered", () =>
+    Effect.gen(function* () {
+      const begun: Array<ServerResponse> = []
+      const { open, server } = yield* serving((_, response) => begun.push(response))
+      const sockets = [open(get()), open(get())]
+      while (begun.length < 2) yield* pause(5)
+      for (const socket of sockets) socket.resume()
+      const ends = [...sockets, server].map((each) => once(each, "close"))
+      server.close()
+      for (const response of begun) response.end("made")
+      yield* Effect.promise(() => Promise.all(ends))
     }).pipe(Effect.scoped)
   )
 })

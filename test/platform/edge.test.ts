@@ -331,7 +331,8 @@ layer(Service.layer)("the client's address", (it) => {
     ["is found behind several trusted proxies", "203.0.113.7, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "203.0.113.7"],
     ["may be IPv6", "2001:db8::1", "127.0.0.1", "2001:db8::1"],
     ["is the proxy's if the header has no address", "nonsense", "127.0.0.1", "127.0.0.1"],
-    ["is the last proxy's if no address follows it", "x, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "10.1.2.3"]
+    ["is the last proxy's if no address follows it", "x, 10.1.2.3", "127.0.0.1,10.0.0.0/8", "10.1.2.3"],
+    ["is the IPv4 address that an IPv6 address stands for", "::ffff:203.0.113.7", "127.0.0.1", "203.0.113.7"]
   ] as const
   for (const [name, forwarded, proxies, address] of cases) {
     it.effect(name, () =>
@@ -454,6 +455,8 @@ layer(Service.layer)("every answer", (it) => {
         )
         assert.notInclude(lines.join(""), spt)
         assert.notInclude(lines.join(""), "\u009b")
+        // A refusal is no failure.
+        assert.lengthOf(lines, logged.length)
       })
   )
 

@@ -3,10 +3,10 @@
  * (decisions.md, Lifetime of the embedded PostgreSQL).
  */
 import { PgConnection } from "@effect/sql-pg"
-import { assert, describe, it, vi } from "@effect/vitest"
+import { afterAll, assert, describe, it, vi } from "@effect/vitest"
 import { Effect, Exit, Redacted, Schedule, Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
@@ -15,7 +15,7 @@ import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedP
 import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
 import { requirePassword } from "../../src/platform/database/embedded/PostgresPassword.ts"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
-import { makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
+import { environment, makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
 import { Absent, end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../support/run/Cluster.ts"
 import {
@@ -43,12 +43,26 @@ describe("the first start creates a database", () => {
         postmaster,
         `select current_setting('fsync') as fsync, current_setting('full_page_writes') as full_page_writes,
                 current_setting('synchronous_commit') as synchronous_commit, current_setting('listen_addresses') as listen,
+                current_setting('unix_socket_permissions') as socket, current_setting('max_connections') as sessions,
                 datlocprovider::text as provider, datlocale as locale, pg_encoding_to_char(encoding)::text as encoding
            from pg_database
           where datname = current_database()`
       )
       const durable = { fsync: "on", full_page_writes: "on", synchronous_commit: "on" }
-      assert.deepStrictEqual(rows, [{ ...durable, listen: "", provider: "b", locale: "C.UTF-8", encoding: "UTF8" }])
+      const closed = { listen: "", socket: "0700", sessions: "100" }
+      assert.deepStrictEqual(rows, [{ ...durable, ...closed, provider: "b", locale: "C.UTF-8", encoding: "UTF8" }])
+      // PostgreSQL's log quotes no statement and no value.
+      const log = yield* ask(
+        postmaster,
+        `select name, setting
+           from pg_settings
+          where name in ('log_min_messages', 'log_min_error_statement', 'log_parameter_max_length_on_error', 'log_statement')
+          order by name`
+      )
+      assert.deepStrictEqual(
+        log.map(({ setting }) => setting),
+        ["panic", "log", "0", "none"]
+      )
       assert.strictEqual(fs.statSync(postmaster.directory).mode & 0o777, 0o700)
     })
   )
@@ -141,7 +155,7 @@ describe("a place that cannot hold the database", () => {
 describe("a later start", () => {
   it.live("finds the committed rows", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       yield* Effect.scoped(
         Effect.flatMap(embeddedPostgres(data), (first) => ask(first, "create table kept as select 7 as seven"))
       )
@@ -151,7 +165,7 @@ describe("a later start", () => {
 
   it.live("joins the server of another process", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const { postmaster } = yield* user(data)
       assert.deepStrictEqual(yield* embeddedPostgres(data), postmaster)
     })
@@ -159,7 +173,7 @@ describe("a later start", () => {
 
   it.live("joins a server whose starter was killed", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const starter = yield* user(data)
       yield* end(starter.process, "SIGKILL")
       assert.deepStrictEqual(yield* embeddedPostgres(data), starter.postmaster)
@@ -168,7 +182,7 @@ describe("a later start", () => {
 
   it.live("replaces a killed server, and keeps what it had committed", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       yield* killedServer(data)
       assert.deepStrictEqual(yield* ask(yield* embeddedPostgres(data), "select seven from kept"), [{ seven: 7 }])
     })
@@ -176,7 +190,7 @@ describe("a later start", () => {
 
   it.live("is not misled by other processes with the pids that a killed server left", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const { directory, host } = yield* killedServer(data)
       for (const file of [join(directory, "postmaster.pid"), join(host, ".s.PGSQL.5432.lock")]) {
         const { pid } = yield* unrelatedProcess(directory)
@@ -189,9 +203,8 @@ describe("a later start", () => {
 
   it.live.skipIf(isClosed)("on a copy of the folder does not join the original's server (needs an open checkout)", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const copy = `${data}.copy`
-      yield* Effect.scoped(embeddedPostgres(data))
       execFileSync("cp", ["-a", data, copy])
       const original = yield* embeddedPostgres(data)
       fs.copyFileSync(join(data, "postgres/postmaster.pid"), join(copy, "postgres/postmaster.pid"))
@@ -227,7 +240,7 @@ describe("the password", () => {
 
   it.live("is set on a database of the first edition, which trusted local connections", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const postmaster = yield* firstEdition(data)
       assert.isTrue(yield* wantsPassword(yield* embeddedPostgres(data)))
       assert.deepStrictEqual(yield* ask({ ...postmaster, ...passwordIn(data) }, "select seven from kept"), [
@@ -254,9 +267,33 @@ describe("the password", () => {
     })
   )
 
+  it.live("is not thought to be set while a start that was killed still sets it", () =>
+    Effect.gen(function* () {
+      const data = yield* usedFolder
+      yield* firstEdition(data)
+      const files = yield* postgresFiles(data)
+      const setting = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(files.postgres, ["--single", "-D", files.directory, "postgres"], {
+            ...files.account,
+            env: environment,
+            cwd: "/",
+            stdio: ["pipe", "ignore", "ignore"]
+          })
+        ),
+        (running) => end(running, "SIGTERM")
+      )
+      const isThere = () => fs.existsSync(join(files.directory, "postmaster.pid"))
+      yield* Effect.repeat(Effect.sleep("10 millis"), { until: isThere })
+      assert.instanceOf(yield* Effect.flip(requirePassword(files)), Absent)
+      setting.stdin.end()
+      assert.isTrue(yield* wantsPassword(yield* embeddedPostgres(data)))
+    })
+  )
+
   it.live("is set at last, however often a start is killed before", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       yield* firstEdition(data)
       for (let age = 300; age <= 600; age += 50) {
         const killed = yield* userProcess(data)
@@ -271,7 +308,7 @@ describe("the password", () => {
 
   it.live("is not asked for by a server that an earlier release runs, until that has stopped", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       yield* firstEdition(data)
       const files = yield* postgresFiles(data)
       const server = yield* Effect.acquireRelease(
@@ -291,7 +328,7 @@ describe("the password", () => {
 
   it.live("is made anew if it was lost, once every process has stopped", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const first = yield* joined(data)
       fs.rmSync(join(data, "postgres.password"))
       const { message } = yield* Effect.flip(embeddedPostgres(data))
@@ -307,7 +344,7 @@ describe("the password", () => {
 describe("the server", () => {
   it.live("runs while a process uses it, and stops with the last one", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const one = yield* user(data)
       const two = yield* user(data)
       yield* end(one.process, "SIGTERM")
@@ -319,7 +356,7 @@ describe("the server", () => {
 
   it.live("stops if all processes leave at the same time", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       const all = yield* Effect.replicateEffect(joined(data), 8)
       yield* Effect.forEach(all, ({ leave }) => leave, { concurrency: "unbounded" })
       assert.isFalse(serves(all[0]!.postmaster))
@@ -328,7 +365,7 @@ describe("the server", () => {
 
   it.live("serves a process that joins while the last one leaves", () =>
     Effect.gen(function* () {
-      const data = yield* dataFolder()
+      const data = yield* usedFolder
       let last = yield* joined(data)
       for (let round = 0; round < 20; round++) {
         const [next] = yield* Effect.all([joined(data), Effect.delay(last.leave, round)], { concurrency: 2 })
@@ -342,7 +379,7 @@ describe("the server", () => {
 
   it.live("restarts when it is killed in use, and still stops with the last process", () =>
     Effect.gen(function* () {
-      const { leave, postmaster } = yield* joined(yield* dataFolder())
+      const { leave, postmaster } = yield* joined(yield* usedFolder)
       process.kill(postmaster.pid, "SIGKILL")
       const again = ask(postmaster, "select 1 as answer").pipe(Effect.retry(Schedule.spaced("50 millis")))
       assert.deepStrictEqual(yield* again, [{ answer: 1 }])
@@ -431,6 +468,20 @@ describe("the cluster of a test run", () => {
     await stop()
     assert.isFalse(fs.existsSync(cluster.host))
   })
+})
+
+const model = join(fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "bridge-service-test-"))), "data")
+fs.chmodSync(dirname(model), 0o711)
+afterAll(() => fs.rmSync(dirname(model), { recursive: true, force: true }))
+
+/** A data folder that a start has set up: a copy of the first one that is needed, because initdb takes a second. */
+const usedFolder = Effect.gen(function* () {
+  const data = yield* dataFolder()
+  // Then the database is in another place, which the folder names.
+  if (isClosed) return data
+  if (!fs.existsSync(model)) yield* Effect.scoped(embeddedPostgres(model))
+  execFileSync("cp", ["-a", model, data])
+  return data
 })
 
 const ask = (at: PgConnection.Config, statement: string) =>

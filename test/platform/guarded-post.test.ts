@@ -1,4 +1,4 @@
-/** A post to a receiver that answers with another protocol: it ends as a failure, and its connection with it. */
+/** Which receivers a post goes to, and one that answers with another protocol: it fails, and its connection ends. */
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { once } from "node:events"
@@ -51,3 +51,19 @@ for (const [answer, head] of Object.entries({
     })
   )
 }
+
+it.live("a post goes to no name that leads to an address which is not public, and to no address without a name", () =>
+  Effect.gen(function* () {
+    const { sockets, url } = yield* receiver("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+    const posted = (addresses: ReadonlyArray<string>, to = url) =>
+      Effect.provideService(
+        makePost(() => false),
+        PostNetwork,
+        { ...network, resolve: async () => addresses }
+      ).pipe(Effect.flatMap((post) => post(to, {}, Buffer.from("{}"))))
+    for (const addresses of [["127.0.0.1"], ["127.0.0.1", "93.184.216.34"], []])
+      assert.isUndefined((yield* posted(addresses)).status)
+    assert.isUndefined((yield* posted([], new URL(`http://127.0.0.1:${url.port}/`))).status)
+    assert.isEmpty(sockets)
+  })
+)

@@ -1,11 +1,12 @@
 /** What large requests hold in memory at once is bounded (decisions.md, Memory). */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch } from "effect"
-import type { HttpServerRequest } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
+import { EventEmitter } from "node:events"
 import { budget, largestBody, MemoryBudget, share } from "../../src/platform/edge/MemoryBudget.ts"
-import { oldGeneration } from "../../src/platform/settings/Heap.ts"
+import { oldGeneration, partOfHeap } from "../../src/platform/settings/Heap.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })
 
@@ -174,6 +175,26 @@ describe("what the answers to a batch may take", () => {
       assert.deepStrictEqual(yield* outcome(Effect.fail("broken")), Exit.fail("broken"))
     }).pipe(Effect.provide(MemoryBudget.layer))
   )
+
+  it.effect("is what they take once they are made, until they are sent", () =>
+    Effect.gen(function* () {
+      const { answers } = yield* MemoryBudget
+      const answered = (owner: string, response: object, bytes: number) => {
+        const request = { response } as unknown as HttpServerRequest.HttpServerRequest
+        const answer = HttpServerResponse.uint8Array(new Uint8Array(bytes))
+        return codeOf(answers(owner, 1000, request, () => Effect.succeed(answer)))
+      }
+      const sending = new EventEmitter()
+      for (const bytes of [1024, share]) assert.strictEqual(yield* answered("a", sending, bytes), "done")
+      const waiting = yield* Effect.forkChild(answered("a", sending, 1024))
+      yield* Effect.yieldNow
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(yield* Fiber.join(waiting), "rate_limited")
+      // Whose client has gone meanwhile.
+      for (const bytes of [share, 1024])
+        assert.strictEqual(yield* answered("b", { destroyed: true }, bytes), "done")
+    }).pipe(Effect.provide(MemoryBudget.layer))
+  )
 })
 
 describe("a body", () => {
@@ -207,5 +228,14 @@ describe("the old generation", () => {
       "v8.getHeapStatistics().heap_size_limit"
     ])
     assert.strictEqual(oldGeneration(Number(limit), options.join(" ")) / 1024 / 1024, 256)
+  })
+
+  it.each([
+    [1, 1000],
+    [2, 500],
+    [3, 333],
+    [16, 256]
+  ])("is divided between %i processes: each has %i MiB", (processes, mebibytes) => {
+    assert.strictEqual(partOfHeap(processes, 1000 * 2 ** 20), mebibytes)
   })
 })

@@ -1,7 +1,7 @@
 /** The pool uses only a server that takes writes (decisions.md, The server that takes writes). */
 import { HttpRouter, HttpServer } from "effect/http"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Result, Schedule } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { type AddressInfo, createServer, type NetConnectOpts, type Server } from "node:net"
@@ -323,6 +323,25 @@ describe("a server", () => {
 
 describe("DATABASE_URL", () => {
   const parsed = (text: string) => Result.getOrThrow(parseDatabaseUrl(text))
+
+  it.effect("leaves a host five seconds to answer, or two if there are others, unless it says otherwise", () =>
+    Effect.gen(function* () {
+      const waits = (text: string) =>
+        Effect.map(serversIn(text), (servers) => servers.map(({ connectTimeout }) => connectTimeout))
+      assert.deepStrictEqual(yield* waits("postgres://a/x"), ["5 seconds"])
+      assert.deepStrictEqual(yield* waits("postgres://a,b/x"), ["2 seconds", "2 seconds"])
+      assert.deepStrictEqual(yield* waits("postgres://a,b/x?connect_timeout=7"), ["7 seconds", "7 seconds"])
+    })
+  )
+
+  it.effect("says to the driver where, as whom and how to connect", () =>
+    Effect.gen(function* () {
+      const [server] = yield* serversIn("postgres://u:p@h:7/d?options=-c%20jit%3Doff")
+      const { password, ...rest } = server!
+      assert.deepInclude(rest, { host: "h", port: 7, username: "u", database: "d", startupOptions: "-c jit=off" })
+      assert.strictEqual(Redacted.value(password as Redacted.Redacted), "p")
+    })
+  )
 
   it("names one host or several, each with a port or with the default", () => {
     const hosts = (text: string) => parsed(text).hosts.map(({ host, port }) => `${host} ${port}`)

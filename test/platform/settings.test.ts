@@ -3,7 +3,7 @@
  * docs/reference.md (test/docs/reference.test.ts), push delivery has a table of its own (test/push/settings.test.ts).
  */
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Context, Duration, Effect, Exit, Layer } from "effect"
+import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Redacted } from "effect"
 import { Settings, unusualLifetimes } from "../../src/platform/settings/Settings.ts"
 import { unknownIn } from "../../src/platform/settings/Unknown.ts"
 import { read as page, rows } from "../support/run/Markdown.ts"
@@ -116,6 +116,104 @@ const cases: Readonly<
     accepted: ["http://127.0.0.1:4318/", "https://otlp.example.com/v1"]
   }
 }
+
+type Read = Settings["Service"]
+
+const secondsOf = (duration: Duration.Duration) => String(Duration.toSeconds(duration))
+const textOf = (secret: Redacted.Redacted<string> | undefined) => secret && Redacted.value(secret)
+const onOff = (isOn: boolean) => (isOn ? "on" : "off")
+const listOf = (items: Iterable<string> | undefined) => [...(items ?? [])].join()
+const secret = (name: string) => `${name} of the tests, long enough`.padEnd(32)
+
+/** Setting -> a value that no other one has, and where it is read. */
+const places: Readonly<Record<string, readonly [value: string, of: (read: Read) => unknown]>> = {
+  SERVICE_PROCESSES: ["3", ({ processes }) => String(processes)],
+  SERVICE_HOST: ["192.0.2.7", ({ http }) => http.host],
+  SERVICE_PORT: ["1234", ({ http }) => String(http.port)],
+  SERVICE_BASE_URL: ["https://base.example", ({ baseUrl }) => baseUrl.origin],
+  SERVICE_TRUSTED_PROXIES: ["10.0.0.0/8,192.0.2.1", ({ http }) => listOf(http.trustedProxies)],
+  SERVICE_RATE_LIMITS: ["on", ({ http }) => onOff(http.rateLimits)],
+  SERVICE_LOG_LEVEL: ["Debug", ({ http }) => http.logLevel],
+  DATABASE_URL: ["postgres://serves@h/x", ({ database }) => textOf(database.url)],
+  SERVICE_DATABASE_OWNER_URL: ["postgres://owns@h/x", ({ database }) => textOf(database.ownerUrl)],
+  SERVICE_DATA_DIR: ["/data-of-the-tests", ({ database }) => database.dataDir],
+  SERVICE_DATABASE_POOLER: ["on", ({ database }) => onOff(database.pooler)],
+  SERVICE_SHARED_LOOKUPS: ["off", ({ database }) => onOff(database.sharedLookups)],
+  SERVICE_AUDIT_RETENTION_DAYS: ["11", ({ audit }) => String(Duration.toDays(audit.retention))],
+  SERVICE_BACKUP_KEY: [secret("backup"), ({ backup }) => textOf(backup.key)],
+  SERVICE_BACKUP_DIR: ["/backups", ({ backup }) => backup.folder],
+  SERVICE_BACKUP_EVERY_SECONDS: ["12", ({ backup }) => secondsOf(backup.every)],
+  SERVICE_BACKUP_KEEP: ["13", ({ backup }) => String(backup.keep)],
+  SERVICE_ERASURE_FILE: ["/erasures", ({ erasureFile }) => erasureFile],
+  SERVICE_BRIDGE_ENROLLMENT_SECRET: [secret("enrollment"), ({ bridge }) => textOf(bridge.enrollmentSecret)],
+  SERVICE_BRIDGE_ENROLLMENT_SECRET_PREVIOUS: [
+    secret("former enrollment"),
+    ({ bridge }) => textOf(bridge.enrollmentSecretPrevious)
+  ],
+  SERVICE_BRIDGE_TOKEN_SECRET: [secret("token"), ({ bridge }) => textOf(bridge.tokenSecret)],
+  SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS: [secret("former token"), ({ bridge }) => textOf(bridge.tokenSecretPrevious)],
+  SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS: ["14", ({ bridge }) => secondsOf(bridge.challengeTtl)],
+  SERVICE_BRIDGE_TOKEN_TTL_SECONDS: ["15", ({ bridge }) => secondsOf(bridge.tokenTtl)],
+  SERVICE_BRIDGE_ROTATION_TTL_SECONDS: ["16", ({ bridge }) => secondsOf(bridge.rotationTtl)],
+  SERVICE_BRIDGE_PROOF_REPLAY_SECONDS: ["17", ({ bridge }) => secondsOf(bridge.proofReplay)],
+  SERVICE_BRIDGE_DPOP: ["required", ({ bridge }) => bridge.dpop],
+  SERVICE_INSTANCE_ID: ["instance-7", ({ access }) => access.instanceId],
+  SERVICE_OAUTH_SECRET: [secret("oauth"), ({ oauth }) => textOf(oauth.secret)],
+  SERVICE_OAUTH_SECRET_PREVIOUS: [secret("former oauth"), ({ oauth }) => textOf(oauth.secretPrevious)],
+  SERVICE_AUTH_URL: ["https://auth.example", ({ authUrl }) => authUrl.origin],
+  SERVICE_OAUTH_CODE_TTL_SECONDS: ["18", ({ oauth }) => secondsOf(oauth.codeTtl)],
+  SERVICE_OAUTH_ACCESS_TTL_SECONDS: ["19", ({ oauth }) => secondsOf(oauth.accessTtl)],
+  SERVICE_OAUTH_MOBILE_ACCESS_TTL_SECONDS: ["20", ({ oauth }) => secondsOf(oauth.mobileAccessTtl)],
+  SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS: ["21", ({ oauth }) => secondsOf(oauth.refreshIdleTtl)],
+  SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS: ["22", ({ oauth }) => secondsOf(oauth.refreshMaxTtl)],
+  SERVICE_OAUTH_REFRESH_GRACE_SECONDS: ["23", ({ oauth }) => secondsOf(oauth.refreshGrace)],
+  SERVICE_OAUTH_DYNAMIC_REGISTRATION: ["on", ({ dynamicRegistration }) => onOff(dynamicRegistration)],
+  SERVICE_OAUTH_REVOCATION: ["off", ({ oauth }) => onOff(oauth.revocation)],
+  SERVICE_OAUTH_CIMD: ["off", ({ oauth }) => oauth.cimd],
+  SERVICE_OAUTH_CIMD_HOSTS: ["one.example,two.example", ({ oauth }) => listOf(oauth.cimdHosts)],
+  SERVICE_CONSOLE: ["off", ({ console }) => onOff(console.enabled)],
+  SERVICE_ALLOWED_ORIGINS: ["https://app.example", ({ mcp }) => listOf(mcp.allowedOrigins)],
+  SERVICE_ENVIRONMENT: ["staging", ({ identity }) => identity.environment],
+  SERVICE_REVISION: ["r7", ({ identity }) => identity.service_revision],
+  SERVICE_PUSH_TOKEN_KEYS: [
+    `k1:${"A".repeat(42)}E=`,
+    ({ push }) => push.tokenKeys.map(({ id, key }) => `${id}:${Buffer.from(Redacted.value(key)).toString("base64")}`)[0]
+  ],
+  SERVICE_PUSH_LOOKUP_KEY: [secret("lookup"), ({ push }) => textOf(push.lookupKey)],
+  SERVICE_PUSH_LOOKUP_KEY_PREVIOUS: [secret("former lookup"), ({ push }) => textOf(push.lookupKeyPrevious)],
+  SERVICE_APNS_TEAM_ID: ["TEAM", ({ push }) => push.apns?.teamId],
+  SERVICE_APNS_KEY_ID: ["KEY", ({ push }) => push.apns?.keyId],
+  SERVICE_APNS_KEY_FILE: ["/apns.p8", ({ push }) => push.apns?.keyFile],
+  SERVICE_APNS_TOPICS: ["com.example.app,com.example.other", ({ push }) => listOf(push.topics)],
+  SERVICE_APNS_ENVIRONMENTS: ["development", ({ push }) => listOf(push.environments)],
+  SERVICE_APNS_ORIGIN_PRODUCTION: ["https://production.example", ({ push }) => push.origins.production],
+  SERVICE_APNS_ORIGIN_DEVELOPMENT: ["https://development.example", ({ push }) => push.origins.development],
+  SERVICE_APNS_CA_FILE: ["/ca.pem", ({ push }) => push.caFile],
+  SERVICE_CHANNEL_PRIVATE_HOSTS: ["ntfy.lan", ({ push }) => listOf(push.channelPrivateHosts)],
+  SERVICE_WEBPUSH_HOSTS: ["push.lan", ({ push }) => listOf(push.webPushHosts)],
+  SERVICE_WEBPUSH_CONTACT: ["mailto:ops@example.com", ({ push }) => push.webPushContact],
+  SERVICE_EMBEDDINGS_URL: ["https://models.example/v1", ({ embeddings }) => embeddings?.url],
+  SERVICE_EMBEDDINGS_MODEL: ["small", ({ embeddings }) => embeddings?.model],
+  SERVICE_EMBEDDINGS_DIMENSIONS: ["64", ({ embeddings }) => String(embeddings?.dimensions)],
+  SERVICE_EMBEDDINGS_KEY_FILE: ["/embeddings.key", ({ embeddings }) => embeddings?.keyFile],
+  SERVICE_METRICS_PORT: ["5678", ({ telemetry }) => String(telemetry.metricsPort)],
+  SERVICE_OTLP_URL: ["http://127.0.0.1:4318/", ({ telemetry }) => telemetry.otlpUrl]
+}
+
+describe("every setting", () => {
+  it.effect("is read under its own name", () =>
+    Effect.gen(function* () {
+      const given = Object.fromEntries(Object.entries(places).map(([name, [value]]) => [name, value]))
+      const settings = Context.get(yield* readOnly(given), Settings)
+      const found = Object.fromEntries(Object.entries(places).map(([name, [, of]]) => [name, of(settings)]))
+      assert.deepStrictEqual(found, given)
+      // The number of connections is divided between processes, and has rows of its own.
+      const others = ["SERVICE_CONNECTIONS", "SERVICE_DATABASE_POOL"]
+      assert.sameMembers([...Object.keys(places), ...others], [...settings.known])
+      assert.strictEqual(settings.resource, "https://base.example/mcp")
+    })
+  )
+})
 
 describe("a setting", () => {
   for (const [name, { accepted, refused }] of Object.entries(cases)) {

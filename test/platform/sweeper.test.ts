@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { type Sweep, sweepForever, sweepOnce } from "../../src/platform/database/Sweeper.ts"
-import { sweepFailures } from "../../src/platform/metrics/Metrics.ts"
+import { sweepFailures, sweptRows } from "../../src/platform/metrics/Metrics.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
@@ -208,14 +208,17 @@ layer(Service.layer)("a sweep", (it) => {
 
   it.effect("has twenty seconds for a batch", () =>
     Effect.gen(function* () {
-      let limits: ReadonlyArray<unknown> = []
       const run: Sweep["run"] = (sql) =>
         Effect.map(sql`select current_setting('statement_timeout') as time`, ([row]) => {
           limits = [row!["time"]]
-          return []
+          return [1, 2, 3]
         })
+      let limits: ReadonlyArray<unknown> = []
       yield* sweep([{ name: "with a limit", run }])
       assert.deepStrictEqual(limits, ["20s"])
+      // What it has done is counted.
+      const swept = (yield* Metric.value(sweptRows("with a limit"))) as Metric.CounterState<number>
+      assert.strictEqual(Number(swept.count), 3)
     })
   )
 

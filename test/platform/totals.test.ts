@@ -1,6 +1,7 @@
-/** The metrics of several processes, added up. */
+/** The metrics of a process, and those of several added up. */
 import { assert, it } from "@effect/vitest"
 import { Effect, Metric } from "effect"
+import { processMetrics } from "../../src/platform/metrics/ProcessMetrics.ts"
 import { lasting, type Snapshot, textOf, totalsOf } from "../../src/platform/workers/Totals.ts"
 
 /** What a process has counted. */
@@ -70,4 +71,22 @@ it.effect("a gauge of the process is the sum, the most or the least; one that wh
       assert.deepStrictEqual(Object.fromEntries(found), expected)
     }
   })
+)
+
+it.effect("the delay of the event loop is the one since the last reading", () =>
+  Effect.gen(function* () {
+    const update = yield* processMetrics
+    const tick = Effect.promise(() => new Promise((resume) => setTimeout(resume, 30)))
+    const longest = Effect.gen(function* () {
+      yield* Effect.andThen(tick, update)
+      const found = (yield* Metric.snapshot).find(({ id }) => id === "nodejs_eventloop_lag_max_seconds")
+      return Number((found!.state as Metric.GaugeState<number>).value)
+    })
+    yield* tick
+    // Sleeps without a turn of the event loop.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+    const slow = yield* longest
+    assert.isAtLeast(slow, 0.4)
+    assert.isBelow(yield* longest, slow)
+  }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
 )

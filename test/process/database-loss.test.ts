@@ -1,10 +1,13 @@
 /** The service keeps answering while the database is away, and recovers by itself (decisions.md, Database outages). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer, Schedule } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomBytes } from "node:crypto"
+import { format } from "../../src/platform/crypto/Tokens.ts"
 import { connected, migrateUntilDone } from "../../src/platform/database/Database.ts"
 import { longPersistence } from "../../src/platform/database/Persistence.ts"
+import { refresh } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
 import { type Answer, send } from "../support/network/Http.ts"
@@ -12,17 +15,19 @@ import { invariants } from "../support/attacks/Invariants.ts"
 import { relay } from "../support/network/Relay.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { challenged, fresh } from "../support/bridges/Steps.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { recording } from "../support/run/Lines.ts"
+import { servingAccount, TestDatabase } from "../support/run/TestDatabase.ts"
 import { waitingForLock } from "../support/run/Waiting.ts"
 
-/** An instance whose database connection can be cut. */
+/** An instance whose database connection can be cut, and what it logs. */
 const cuttable = Effect.gen(function* () {
   const address = yield* TestDatabase
   const line = yield* relay({ path: `${address.host}/.s.PGSQL.${address.port}` })
-  const on = yield* instance().pipe(
+  const { lines, record } = recording()
+  const on = yield* record(instance({ SERVICE_LOG_LEVEL: "Info" })).pipe(
     Effect.provideService(TestDatabase, { ...address, host: "127.0.0.1", port: line.port })
   )
-  return { line, on }
+  return { line, lines, on }
 })
 
 const get = (on: { readonly url: string }, path: string) => send(on.url + path, { method: "GET" })
@@ -33,6 +38,22 @@ const isUnavailable = (answer: Answer) => {
 }
 
 layer(Service.layer)("without its database the service", (it) => {
+  it.effect("says so once a second, however many requests it refuses", () =>
+    Effect.gen(function* () {
+      const { line, lines, on } = yield* cuttable
+      const { bridge, challenge } = yield* challenged
+      yield* line.cut
+      yield* Effect.replicateEffect(bridge.prove(on, challenge), 30, { concurrency: 5 })
+      const answered = lines.map((text) => JSON.parse(text)).filter(({ message }) => message === "Answered")
+      assert.isNotEmpty(answered)
+      assert.isBelow(answered.length, 10)
+      for (const { annotations } of answered) {
+        assert.deepInclude(annotations, { status: 503, code: "bridge_persistence_error" })
+        assert.notProperty(annotations, "path")
+      }
+    })
+  )
+
   it.effect("is alive but not ready", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
@@ -98,6 +119,18 @@ layer(Service.layer)("without its database the service", (it) => {
     })
   )
 
+  it.effect("refuses a client of OAuth in its words, and says when to come again", () =>
+    Effect.gen(function* () {
+      const { line, on } = yield* cuttable
+      yield* line.cut
+      const [client_id, refresh_token] = (["sci", "srt"] as const).map((kind) =>
+        Redacted.value(format(kind, randomBytes(32)))
+      )
+      const { body, headers, status } = yield* refresh(on, { client_id: client_id!, refresh_token: refresh_token! })
+      assert.deepStrictEqual([status, body.error, headers.get("retry-after")], [503, "temporarily_unavailable", "1"])
+    })
+  )
+
   it.effect("still refuses a malformed request with 400", () =>
     Effect.gen(function* () {
       const { line, on } = yield* cuttable
@@ -108,7 +141,7 @@ layer(Service.layer)("without its database the service", (it) => {
   )
 })
 
-layer(TestDatabase.layer, { excludeTestServices: true })("a database connection that goes silent", (it) => {
+layer(TestDatabase.layer)("a database connection that goes silent", (it) => {
   it.effect("before COMMIT fails the transaction and frees its place in the pool", () =>
     Effect.gen(function* () {
       const { database, host, port, username } = yield* TestDatabase
@@ -117,9 +150,14 @@ layer(TestDatabase.layer, { excludeTestServices: true })("a database connection 
         connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
       )
       const sql = Context.get(pool, SqlClient.SqlClient)
+      const silent = yield* Deferred.make<void>()
       // A connection that is open now stays silent; new ones work.
-      const silence = Effect.andThen(line.blackhole, line.heal)
-      const error = yield* Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence)))
+      const silence = Effect.all([line.blackhole, line.heal, Deferred.succeed(silent, undefined)])
+      const failing = yield* Effect.forkChild(Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence))))
+      yield* Deferred.await(silent)
+      const passing = Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("10 millis")))
+      yield* Effect.repeat(passing, { until: () => failing.pollUnsafe() !== undefined })
+      const error = yield* Fiber.join(failing)
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
     })
@@ -167,6 +205,29 @@ layer(TestDatabase.emptySql, { excludeTestServices: true })("a migration", (it) 
       yield* Deferred.succeed(release, undefined)
       yield* line.heal
       yield* Fiber.join(migrating)
+    })
+  )
+})
+
+layer(TestDatabase.sql, { excludeTestServices: true })("a migration that another account has to run", (it) => {
+  it.effect("is waited for", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const serving = { ...(yield* TestDatabase), username: servingAccount }
+      const [last] = yield* sql<Record<string, unknown>>`
+        delete from schema_migration
+         where migration_id = (select max(migration_id) from schema_migration)
+        returning migration_id, name, checksum`
+      const { lines, record } = recording()
+      const migrating = Effect.provide(migrateUntilDone, connected(serving, { pooler: false, poolSize: 1 }))
+      const waiting = yield* Effect.forkChild(record(migrating))
+      yield* Effect.repeat(Effect.sleep("20 millis"), {
+        until: () => lines.some((line) => line.includes("Waiting for service-admin migrate")),
+        times: 500
+      })
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* sql`insert into schema_migration ${sql.insert(last!)}`
+      yield* Fiber.join(waiting)
     })
   )
 })

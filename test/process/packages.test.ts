@@ -17,7 +17,7 @@ import { afterAll, assert, beforeAll, describe, it } from "vitest"
 import { Effect } from "effect"
 import { type Call, calledAs } from "../../src/platform/process/CalledAs.ts"
 import { version } from "../../src/platform/settings/Package.ts"
-import { freePort } from "../support/agents/Agent.ts"
+import { freePort } from "../support/network/FreePort.ts"
 import { packageRoot } from "../support/run/Root.ts"
 import { read } from "../support/run/Markdown.ts"
 

@@ -1,7 +1,8 @@
 /** Several processes behind one port (SERVICE_PROCESSES): the parent and its workers. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlClient } from "effect/sql"
-import { Cause, Context, Effect, Exit, Fiber, Layer, Schedule } from "effect"
+import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule } from "effect"
+import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
 import { existsSync, writeFileSync } from "node:fs"
 import { once } from "node:events"
@@ -11,13 +12,14 @@ import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
-import { pauseAfter } from "../../src/platform/process/Parent.ts"
+import { pauseAfter, stop } from "../../src/platform/process/Parent.ts"
 import { workersAt } from "../../src/platform/process/PortHolder.ts"
 import { send } from "../support/network/Http.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/Main.ts"
 import { dataFolder, end, temporaryFolder } from "../support/service/PostgresUser.ts"
-import { freePort, serviceProcess } from "../support/service/Process.ts"
+import { freePort } from "../support/network/FreePort.ts"
+import { serviceProcess } from "../support/service/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
 
 /** Waits for as long as the test may take. */
@@ -123,6 +125,9 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
       yield* Effect.repeat(two.metric("service_workers"), { until: (count) => count === 2 })
       assert.strictEqual(yield* two.metric("service_worker_restarts_total"), 1)
       assert.strictEqual(yield* two.metric(answered), before + 1)
+      // The one that was killed holds no memory.
+      const held = (yield* two.metric("process_resident_memory_bytes")) / 2 ** 20
+      assert.isBelow(held, 60 + two.workers().reduce((sum, { pid }) => sum + rssMib(pid), 0))
       assert.isTrue(two.lines.some((line) => line.includes("A worker ended and is restarted")))
     })
   )
@@ -245,7 +250,9 @@ const talking = Effect.gen(function* () {
   const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2", FAILING: failing }
   const program = join(import.meta.dirname, "../support/service/WorkersMain.ts")
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] })),
+    Effect.sync(() =>
+      spawn(process.execPath, ["--max-old-space-size=1200", program], { env, stdio: ["ignore", "pipe", "inherit"] })
+    ),
     (running) => end(running, "SIGTERM")
   )
   const lines: Array<string> = []
@@ -265,9 +272,11 @@ layer(Talking.layer, { excludeTestServices: true })("several processes", (it) =>
       const { lines, said, workers } = yield* Talking
       const first = () => workers().find(({ number }) => number === 1)
       const { pid } = first()!
-      yield* said(`woken 1 ${pid}`, "samples of 1", "load of 1,2")
+      // They share the heap of one.
+      yield* said(`begins ${pid} 600 MiB`, `woken 1 ${pid}`, "samples of 1", "load of 1,2")
       process.kill(pid, "SIGKILL")
       const next = yield* soon(first, (found) => found !== undefined && found.pid !== pid)
+      yield* said(`replaces ${next!.pid} 600 MiB`)
       lines.length = 0
       yield* said(`woken 1 ${next!.pid}`, "samples of 1", "load of 1,2")
       assert.isFalse(lines.some((line) => line.startsWith("woken 2")))
@@ -294,7 +303,8 @@ layer(Talking.layer, { excludeTestServices: true })("several processes", (it) =>
         (code) => code !== null
       )
       assert.strictEqual(child.exitCode, 78)
-      assert.isFalse(lines.some((line) => line.includes("All workers were replaced")))
+      for (const sentence of ["All workers were replaced", '"Stopped"'])
+        assert.isFalse(lines.some((line) => line.includes(sentence)))
     })
   )
 })
@@ -305,6 +315,24 @@ describe("several processes", () => {
     assert.deepStrictEqual(pauses, [100, 200, 400, 30_000, 30_000])
     assert.strictEqual(pauseAfter(60_001, 30_000), 100)
   })
+
+  it.effect("kill a worker that has not stopped after 18 seconds", () =>
+    Effect.gen(function* () {
+      const sent: Array<string> = []
+      const ended = Deferred.makeUnsafe<{ readonly code: null; readonly signal: string }>()
+      const kill = (signal: string) => {
+        sent.push(signal)
+        Deferred.doneUnsafe(ended, Effect.succeed({ code: null, signal }))
+      }
+      const member = { ended, worker: { process: { kill } } } as unknown as Parameters<typeof stop>[0]
+      const stopping = yield* Effect.forkChild(stop(member, () => sent.push("stop, please")))
+      yield* TestClock.adjust("17 seconds")
+      assert.deepStrictEqual(sent, ["stop, please"])
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(stopping)
+      assert.deepStrictEqual(sent, ["stop, please", "SIGKILL"])
+    })
+  )
 
   it.live.each([
     ["78, if a setting is wrong", { SERVICE_BRIDGE_TOKEN_SECRET: "short" }, 78, "needs at least 32 bytes"],
@@ -335,6 +363,7 @@ describe("several processes", () => {
       const child = spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "ignore"] })
       const [output, [ended]] = yield* Effect.promise(() => Promise.all([text(child.stdout), once(child, "exit")]))
       assert.include(output, sentence)
+      assert.notInclude(output, '"Stopped"')
       assert.strictEqual(ended, code)
     }).pipe(Effect.scoped)
   )

@@ -286,6 +286,27 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
     })
   )
 
+  it.effect("whose key is gone waits by itself, and the others are rung", () =>
+    Effect.gen(function* () {
+      const { on, project_id, received } = yield* withChannel()
+      const former = yield* on.replica({ SERVICE_PUSH_TOKEN_KEYS: `gone:${Buffer.alloc(32, 9).toString("base64")}` })
+      const url = `${on.receiver.origin}/sealed`
+      const sealed = { project_id, kind: "webhook", url, titles: false, secret: makeSecret() } as const
+      const { channel_id } = yield* Context.get(former.services, Channels).create(sealed)
+      for (let n = 0; n < 2; n++) {
+        yield* notify(on, project_id)
+        yield* drain(on.worker)
+      }
+      assert.lengthOf(received(), 2)
+      assert.deepInclude(yield* last(channel_id), { state: "pending" })
+      assert.include(
+        (yield* deliveriesOf(channel_id)).map(({ last_reason }) => last_reason),
+        "token_key_unknown"
+      )
+      yield* Context.get(former.services, Channels).revoke(channel_id)
+    })
+  )
+
   it.effect("rings for a test, and the answer says what happened", () =>
     Effect.gen(function* () {
       const { answers, channel_id, channels, on, path, received } = yield* withChannel()

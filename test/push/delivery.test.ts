@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { notificationKindNames, notificationKinds } from "../../src/wire/mobile/Notifications.ts"
-import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, drain, notify, outcomesOf } from "../support/service/Delivery.ts"
 import { everything, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 
@@ -136,7 +136,7 @@ layer(Delivery.layer)("a notification", (it) => {
       const { on, person, phone, received } = yield* withPhone()
       yield* notify(on, person.project_id, "task.blocked")
       yield* phone.prefer(phone.device_id, { ...everything, kinds: { "task.blocked": false } })
-      yield* drain(on.worker)
+      assert.deepInclude(yield* outcomesOf(drain(on.worker)), { suppressed: 1 })
       assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "suppressed", last_reason: "not_wanted" })
       assert.deepStrictEqual(received(), [])
     })
@@ -148,7 +148,7 @@ layer(Delivery.layer)("a notification", (it) => {
       const until = new Date((yield* Effect.clockWith((clock) => clock.currentTimeMillis)) + 3_600_000).toISOString()
       yield* phone.prefer(phone.device_id, { ...everything, paused_until: until })
       yield* notify(on, person.project_id)
-      yield* drain(on.worker)
+      assert.deepInclude(yield* outcomesOf(drain(on.worker)), { held: 1 })
       assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], {
         state: "pending",
         attempts: 0,

@@ -1,10 +1,11 @@
 /** What an answer of APNs does to delivery, device and environment (decisions.md, What an answer of APNs means). */
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { pushPauses } from "../../src/platform/metrics/Metrics.ts"
 import type { Fault } from "../support/phones/ApnsSimulator.ts"
-import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, drain, notify, outcomesOf } from "../support/service/Delivery.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { makePerson } from "../support/agents/SignIn.ts"
 
@@ -44,15 +45,22 @@ const pauseOf = SqlClient.SqlClient.use((sql) =>
   )
 )
 
-/** Sends one notification that meets the fault; returns its row and the seconds until it is due again. */
+/** How often delivery to production paused because of the configuration, and because of the provider. */
+const causesOfPauses = Effect.forEach(["configuration", "provider"], (cause) =>
+  Effect.map(Metric.value(pushPauses("production", cause)), (state) =>
+    Number((state as Metric.CounterState<number>).count)
+  )
+)
+
+/** Sends one notification that meets the fault; returns its row, what is counted, and the seconds until it is due again. */
 const sendAgainst = Effect.fnUntraced(function* (fault: Fault) {
   const given = yield* fresh
   given.on.simulator.next.push(fault)
   const start = yield* now
   yield* notify(given.on, given.person.project_id)
-  yield* given.on.worker.round
+  const counted = yield* outcomesOf(given.on.worker.round)
   const [row] = yield* deliveriesOf(given.phone.device_id)
-  return { ...given, row: row!, waitSeconds: (row!.not_before.getTime() - start) / 1000 }
+  return { ...given, counted, row: row!, waitSeconds: (row!.not_before.getTime() - start) / 1000 }
 })
 
 const pauses: ReadonlyArray<readonly [status: number, reason: string, seconds: number, retryAfter?: number]> = [
@@ -93,7 +101,14 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
     it.effect(`${status} ${reason}${withRetryAfter} pauses the environment and counts no attempt`, () =>
       Effect.gen(function* () {
         const start = yield* now
-        const { on, phone, row } = yield* sendAgainst({ status, reason, ...(retryAfter && { retryAfter }) })
+        const before = yield* causesOfPauses
+        const { counted, on, phone, row } = yield* sendAgainst({ status, reason, ...(retryAfter && { retryAfter }) })
+        assert.deepStrictEqual(counted, { paused: 1 })
+        const isOfProvider = status >= 500 || status === 429
+        assert.deepStrictEqual(
+          (yield* causesOfPauses).map((count, at) => count - before[at]!),
+          isOfProvider ? [0, 1] : [1, 0]
+        )
         assert.deepInclude(row, { state: "pending", attempts: 0, last_status: status, last_reason: reason })
         const pause = yield* pauseOf
         assert.deepInclude(pause, { reason, failures: 1 })
@@ -109,7 +124,8 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
   for (const [status, reason] of mistakes) {
     it.effect(`${status} ${reason} is our mistake: it makes a dead letter and pauses nothing`, () =>
       Effect.gen(function* () {
-        const { phone, row } = yield* sendAgainst({ status, reason })
+        const { counted, phone, row } = yield* sendAgainst({ status, reason })
+        assert.deepStrictEqual(counted, { dead: 1 })
         assert.deepInclude(row, { state: "dead", attempts: 1, last_status: status, last_reason: reason })
         assert.deepInclude(yield* deviceOf(phone.device_id), { state: "active" })
         assert.isUndefined(yield* pauseOf)
@@ -120,7 +136,11 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
   for (const reason of ["Unregistered", "ExpiredToken"]) {
     it.effect(`410 ${reason} ends the device and deletes its push token`, () =>
       Effect.gen(function* () {
-        const { on, person, phone, row } = yield* sendAgainst({ status: 410, reason, timestamp: (yield* now) + 1000 })
+        yield* TestClock.adjust("1 day")
+        // So soon after 1970 it is read as seconds.
+        const gone = { status: 410, reason, timestamp: (yield* now) / 1000 + 1 }
+        const { counted, on, person, phone, row } = yield* sendAgainst(gone)
+        assert.deepStrictEqual(counted, { gone: 1 })
         assert.deepInclude(row, { state: "suppressed", last_status: 410 })
         const device = yield* deviceOf(phone.device_id)
         assert.deepInclude(device, { state: "inactive", state_reason: reason, sealed: false })
@@ -219,7 +239,8 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
 
   it.effect("no answer in time is retried with the same delivery id", () =>
     Effect.gen(function* () {
-      const { on, phone, row } = yield* sendAgainst("hang")
+      const { counted, on, phone, row } = yield* sendAgainst("hang")
+      assert.deepStrictEqual(counted, { retried: 1 })
       assert.deepInclude(row, { state: "pending", attempts: 1, last_status: null, last_reason: "timeout" })
       yield* TestClock.adjust("5 seconds")
       yield* drain(on.worker)
@@ -245,7 +266,8 @@ layer(Delivery.layer)("an answer of APNs", (it) => {
 
   it.effect("a refused stream is sent again at once, without counting an attempt", () =>
     Effect.gen(function* () {
-      const { row } = yield* sendAgainst("refuse")
+      const { counted, row } = yield* sendAgainst("refuse")
+      assert.deepStrictEqual(counted, { delivered: 1 })
       assert.deepInclude(row, { state: "delivered", attempts: 1 })
     })
   )

@@ -3,6 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import type { AppPush, PushProvider } from "../../src/push/channels/Provider.ts"
+import { relay } from "../support/network/Relay.ts"
 import { apnsSimulator } from "../support/phones/ApnsSimulator.ts"
 import { apnsOf } from "../support/service/Delivery.ts"
 
@@ -58,6 +59,31 @@ it.live("a session that was torn down is replaced", () =>
     simulator.next.push("kill")
     assert.deepStrictEqual(yield* sendMany(apns, 1), ["connection_lost"])
     assert.deepStrictEqual(yield* sendMany(apns, 3), all(3))
+  })
+)
+
+it.live("an idle session is used again if it answers a ping, and is replaced otherwise", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(simulator.origin).port) })
+    const through = { ...simulator, origin: `https://localhost:${line.port}` }
+    const apns = yield* apnsOf(through, { deadline: Duration.seconds(2), idle: Duration.zero })
+    assert.deepStrictEqual([...(yield* sendMany(apns, 1)), ...(yield* sendMany(apns, 1))], all(2))
+    assert.strictEqual(simulator.sessions, 1)
+    yield* Effect.andThen(line.blackhole, line.heal)
+    assert.deepStrictEqual(yield* sendMany(apns, 1), all(1))
+    assert.strictEqual(simulator.sessions, 2)
+  })
+)
+
+it.live("a stream that APNs refuses unprocessed is sent again, twice at most", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator)
+    simulator.next.push("refuse", "refuse")
+    assert.deepStrictEqual(yield* sendMany(apns, 1), all(1))
+    simulator.next.push("refuse", "refuse", "refuse")
+    assert.deepStrictEqual(yield* sendMany(apns, 1), ["refused_stream"])
   })
 )
 

@@ -167,4 +167,27 @@ layer(Delivery.layer, { timeout: "60 seconds" })("workers at once", (it) => {
       assert.deepInclude((yield* deliveriesOf(phone.device_id)).at(-1), { state: "pending", attempts: 1 })
     })
   )
+
+  it.effect("go on after a defect", () =>
+    Effect.gen(function* () {
+      const { on, person } = yield* fresh
+      const phone = yield* makeRegisteredPhone(on, person)
+      let sent = 0
+      const accepted = { status: 200, reason: null, outcome: { _tag: "Delivered" } } as const
+      const send = () => (sent++ === 0 ? Effect.die(new Error("A planted defect")) : Effect.succeed(accepted))
+      const worker = yield* workerOf(on, { name: "apns", send })
+      yield* worker.start
+      yield* notify(on, person.project_id)
+      yield* Effect.repeat(deliveriesOf(phone.device_id), { until: () => sent > 0, times: 2000 })
+      yield* notify(on, person.project_id)
+      const rows = yield* Effect.repeat(deliveriesOf(phone.device_id), {
+        until: (all) => all.some(({ state }) => state === "delivered"),
+        times: 2000
+      })
+      assert.sameMembers(
+        rows.map(({ state }) => state),
+        ["leased", "delivered"]
+      )
+    }).pipe(Effect.scoped)
+  )
 })

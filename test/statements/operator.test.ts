@@ -178,15 +178,35 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     act: (sql) => ContentsStore.make(sql).ids("device", { from: ids.device, to: ids.device }, undefined),
     actsNotOn: { "if it is another one": `update mobile_device set device_id = '${id(48)}'` }
   })
+  testConditions(it, "a project is listed", {
+    given: projects,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(ProjectStore.make(sql).list(page), (all) => all.filter((one) => one.project_id === ids.project)),
+    actsNotOn: { ...anotherProject, ...deleted }
+  })
   testConditions(it, "a project is disabled", {
     given: projects,
     act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, now),
-    actsNotOn: anotherProject
+    actsNotOn: { ...anotherProject, ...deleted }
   })
   testConditions(it, "the limits of a project are found", {
     given: projects,
     act: (sql) => LimitStore.make(sql).find(ids.project, now),
     actsNotOn: { ...anotherProject, ...deleted }
+  })
+  testConditions(it, "a channel of a project counts", {
+    given: `${phone}; update mobile_device set provider = 'ntfy', environment = 'channel', subject = null`,
+    act: (sql) =>
+      Effect.map(
+        LimitStore.make(sql).find(ids.project, now),
+        Option.filter(({ channels }) => channels === 1)
+      ),
+    actsNotOn: {
+      "unless it has ended": endDevice("revoked"),
+      "of another project": `update mobile_device set project_id = '${ids.otherProject}'`,
+      "unless it is a phone": `update mobile_device set provider = 'apns', environment = 'production', subject = '${id(49)}'`
+    }
   })
   testConditions(it, "what a project uses is found", {
     given: `${projects};

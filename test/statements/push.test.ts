@@ -69,6 +69,15 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "while its phone rests": `update mobile_device set resting_until = ${later}`
     }
   })
+  testConditions(it, "a delivery is claimed before one that has waited for longer", {
+    given: `${phone}; ${another("pending")}; ${ofAnother(`not_before = ${longAgo}, priority = 0`)}`,
+    bystander: `${phone}; update push_outbox set not_before = ${later}`,
+    act: (sql) =>
+      Effect.map(LeaseStore.make(sql).claim("production", 1, own, now), (claimed) =>
+        claimed.filter(({ delivery_id }) => delivery_id !== id(45))
+      ),
+    actsNotOn: { "if that is as urgent": "update push_outbox set priority = 1" }
+  })
   testConditions(it, "a delivery is claimed while this process is busy with another phone", {
     given: phone,
     bystander: `${phone}; update push_outbox set not_before = ${later}`,

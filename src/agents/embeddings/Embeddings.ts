@@ -14,6 +14,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import { count, embeddingRequests } from "../../platform/metrics/Metrics.ts"
 import { recent } from "../../platform/edge/Recent.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
+import { nil } from "../../wire/Ids.ts"
 import { after } from "../../wire/Instant.ts"
 import type { Unavailable } from "../continuity/Errors.ts"
 import { makeCodes } from "./Codes.ts"
@@ -46,7 +47,7 @@ const lease = Duration.minutes(2)
 /** An entry that the endpoint refuses is tried again this often; a later pass queues it once more. */
 const mostAttempts = 5
 
-const first = ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000"] as const
+const first = [nil, nil] as const
 
 export class Embeddings extends Context.Service<
   Embeddings,

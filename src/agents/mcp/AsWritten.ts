@@ -39,7 +39,7 @@ export const asWritten = (schema: JsonSchema, given: unknown): unknown => {
   return given
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 const isNumber = (value: unknown): value is number => typeof value === "number"

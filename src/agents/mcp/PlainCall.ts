@@ -15,6 +15,7 @@ import {
 } from "@modelcontextprotocol/server"
 import { HttpServerResponse } from "effect/http"
 import type { Role } from "../../wire/Scopes.ts"
+import { isObject } from "./AsWritten.ts"
 import { calledTool } from "./Messages.ts"
 import { toolFor, type ToolName } from "./Tools.ts"
 
@@ -48,9 +49,6 @@ export const plainCall = (
     !Object.hasOwn(given, "__proto__")
   return isPlain ? { id, name: name as ToolName, given } : undefined
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const hasOnly = (value: unknown, names: ReadonlyArray<string>) =>
   isObject(value) && Object.keys(value).every((name) => names.includes(name))

@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { type Added, charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { nil } from "../../wire/Ids.ts"
 import { FlatEntry } from "../memory/Shapes.ts"
 import type { Kind } from "./Shapes.ts"
 
@@ -22,8 +23,6 @@ const tables = {
   receipt: { table: "receipt", key: "id" },
   note: { table: "task_note", key: "id" }
 } as const
-
-const nil = "00000000-0000-0000-0000-000000000000"
 
 export const make = (sql: SqlClient.SqlClient) => {
   const snapshot = sql`set transaction isolation level repeatable read, read only`

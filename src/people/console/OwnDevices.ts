@@ -6,7 +6,7 @@ import { Effect, Option, Result, Schema } from "effect"
 import { html, type Html } from "../../platform/html/Html.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { Uuid } from "../../wire/Ids.ts"
+import { nil, Uuid } from "../../wire/Ids.ts"
 import {
   type Device,
   type DeviceTested,
@@ -77,7 +77,7 @@ const decode = Schema.decodeUnknownResult(RegisterDevice)
 const isLocale = Schema.is(RegisterDevice.fields.locale.schema)
 /** Malformed ids are answered like unknown ones. */
 export const idIn = (fields: URLSearchParams, name = "device"): string =>
-  Option.getOrElse(Schema.decodeOption(Uuid)(fields.get(name) ?? ""), () => "00000000-0000-0000-0000-000000000000")
+  Option.getOrElse(Schema.decodeOption(Uuid)(fields.get(name) ?? ""), () => nil)
 
 /** The browser and system that a person knows their device by; other browsers call themselves Chrome or Safari, too. */
 export const browserOf = (userAgent: string): string => {

@@ -7,16 +7,17 @@
  *
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
  */
-import { Context, Duration, Effect, Layer, Option, Record, Schedule } from "effect"
+import { Cause, Context, Duration, Effect, Layer, Option, Record, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
-import { describe, longPersistence } from "../../platform/database/Persistence.ts"
+import { describe, longPersistence, withoutValues } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
+import { nil } from "../../wire/Ids.ts"
 import { after } from "../../wire/Instant.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ErasureStore.ts"
@@ -387,10 +388,11 @@ export class Erasures extends Context.Service<
 /** Keeps erasing what is due: a pass after the start, then one every ten minutes. */
 export const eraseForever = Effect.gen(function* () {
   const { pass } = yield* Erasures
+  const failed = (facts: object) =>
+    Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ ...facts }))
   yield* pass.pipe(
-    Effect.catch((error) =>
-      Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ reason: error.message }))
-    ),
+    Effect.catch(({ message }) => failed({ reason: message })),
+    Effect.catchDefect((defect) => failed(withoutValues(Cause.die(defect)))),
     Effect.repeat(Schedule.spaced("10 minutes"))
   )
 })
@@ -406,7 +408,6 @@ const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_dis
 /** The same for a token wherever and whenever it is erased. */
 const pseudonymOf = (token_id: string) => `erased-${token_id.slice(-12)}`
 
-const nil = "00000000-0000-0000-0000-000000000000"
 const pageSize = 500
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }

@@ -1,4 +1,5 @@
 /** The icon of the pages, and of the console as an app: a suspension bridge, drawn from one list of strokes as SVG and as PNG. */
+import { Effect } from "effect"
 import { crc32, deflateSync } from "node:zlib"
 
 /** The accent colour of the pages. */
@@ -46,8 +47,13 @@ const distance = (x: number, y: number) => {
   return nearest
 }
 
-/** PNG (ISO 15948) of `size` pixels. A badge is white on nothing: Android shows only where it is opaque. */
-export const png = (size: number, kind: "icon" | "badge"): Uint8Array => {
+/**
+ * PNG (ISO 15948) of `size` pixels, which takes ten milliseconds to draw. A badge is white on nothing: Android shows only where
+ * it is opaque.
+ */
+export const png = (size: number, kind: "icon" | "badge") => Effect.sync(() => draw(size, kind))
+
+const draw = (size: number, kind: "icon" | "badge"): Uint8Array => {
   const scale = size / 512
   const row = 1 + 4 * size
   const pixels = Buffer.alloc(size * row)

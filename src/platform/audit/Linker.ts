@@ -12,6 +12,7 @@
  */
 import { Duration, Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { nil } from "../../wire/Ids.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { Database } from "../database/Database.ts"
 import { describe } from "../database/Persistence.ts"
@@ -49,9 +50,8 @@ interface Memory {
 
 export const newMemory = (): Memory => ({ headsDue: true, lookedBackAt: -Infinity, marks: [], pass: undefined })
 
-const firstId = "00000000-0000-0000-0000-000000000000"
-const placeAt = (at: number): Store.Place => ({ at: new Date(at).toISOString(), event_id: firstId })
-const theBeginning: Store.Place = { at: "-infinity", event_id: firstId }
+const placeAt = (at: number): Store.Place => ({ at: new Date(at).toISOString(), event_id: nil })
+const theBeginning: Store.Place = { at: "-infinity", event_id: nil }
 
 /**
  * One turn. Returns how many rows it linked, or undefined if another replica has the turn.

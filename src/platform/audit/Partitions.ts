@@ -5,12 +5,12 @@
  * The owner of the tables does this: the service with the embedded database, `service-admin maintain-audit-log` with an
  * external one. A service whose account is the owner of an external database does it, too.
  */
-import { Context, Duration, Effect, Layer, Option, Schedule } from "effect"
+import { Cause, Context, Duration, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { Database, explainLasting, type DatabaseForbids, type DatabaseUnsuitable } from "../database/Database.ts"
-import { describe, longPersistence } from "../database/Persistence.ts"
+import { describe, longPersistence, withoutValues } from "../database/Persistence.ts"
 import { count, sweepFailures } from "../metrics/Metrics.ts"
 import { operator } from "../settings/Operator.ts"
 import { Settings } from "../settings/Settings.ts"
@@ -117,13 +117,14 @@ export const maintainForever = Effect.gen(function* () {
     const state = yield* Store.make(sql).state(yield* now)
     if (Option.isSome(state) && state.value.isOwner) yield* maintain
   })
-  const survived = once.pipe(
-    Effect.catch((error) =>
-      Effect.logWarning("The partitions of the audit log could not be kept").pipe(
-        Effect.annotateLogs(SqlError.isSqlError(error) ? describe(error) : { reason: error._tag }),
-        Effect.andThen(count(sweepFailures(sweep)))
-      )
+  const failed = (facts: object) =>
+    Effect.logWarning("The partitions of the audit log could not be kept").pipe(
+      Effect.annotateLogs({ ...facts }),
+      Effect.andThen(count(sweepFailures(sweep)))
     )
+  const survived = once.pipe(
+    Effect.catch((error) => failed(SqlError.isSqlError(error) ? describe(error) : { reason: error._tag })),
+    Effect.catchDefect((defect) => failed(withoutValues(Cause.die(defect))))
   )
   return yield* Effect.repeat(survived, Schedule.spaced("1 hour"))
 })

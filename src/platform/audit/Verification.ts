@@ -10,6 +10,7 @@
 import { Context, Duration, Effect, Layer, Option, Stream } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { SharedRefusal } from "../../wire/Errors.ts"
+import { nil } from "../../wire/Ids.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { longPersistence } from "../database/Persistence.ts"
 import { done, expect } from "../metrics/Progress.ts"
@@ -119,8 +120,6 @@ export class Verification extends Context.Service<
 
 type ChainStore = ReturnType<typeof Store.make>
 
-const firstId = "00000000-0000-0000-0000-000000000000"
-
 /** Recomputes one chain, up to the last head that it has now. */
 const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string, since: Date | undefined) {
   const [last] = yield* store.lastHeads([scope])
@@ -142,7 +141,7 @@ const recompute = Effect.fnUntraced(function* (store: ChainStore, scope: string,
   let before: Store.Linked | undefined
   const times = newTimes(start.at)
   // With `since` the links before its head are left alone; else those before the oldest head still need their rows.
-  let from = { seq: since === undefined ? 0 : start.seq, at: "-infinity", event_id: firstId }
+  let from = { seq: since === undefined ? 0 : start.seq, at: "-infinity", event_id: nil }
   while (true) {
     const page = yield* store.links(scope, from, pageSize)
     for (const link of page) {
@@ -247,7 +246,7 @@ const findUnlinked = Effect.fnUntraced(function* (
             at: row.at
           } satisfies Broken)
     )
-  let from: Store.Place = { at: since?.toISOString() ?? "-infinity", event_id: firstId }
+  let from: Store.Place = { at: since?.toISOString() ?? "-infinity", event_id: nil }
   while (true) {
     const page = Option.getOrUndefined(yield* store.stretch(from, pageSize, project))
     if (page === undefined) return undefined

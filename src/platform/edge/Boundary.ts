@@ -166,8 +166,8 @@ const inErrorShape = (
     return response
   }
   if (response.status === 404 && accept?.includes("text/html")) return nowhere
-  const { connection, allow } = response.headers
-  return answer(refusal, { ...(connection && { connection }), ...(allow && { allow }) })
+  const { allow } = response.headers
+  return answer(refusal, { ...(allow && { allow }) })
 }
 
 const nowhere = HttpServerResponse.text(notFoundPage, {

@@ -7,9 +7,6 @@ import { Settings } from "../settings/Settings.ts"
 import { Workers } from "../workers/Workers.ts"
 import { Draining } from "./Draining.ts"
 
-/** Milliseconds in which the clients of a worker that is replaced send another request, or none. */
-const lingers = 3_000
-
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
 const mostPending = 8
 
@@ -29,16 +26,18 @@ export interface ConnectionLimits {
   /** Milliseconds in which nothing of an answer could be sent, after which its connection is closed. */
   readonly stalled: number
   /** Whether another worker has this one's place, and clients move there by the answer to their next request. */
-  readonly isRetiring?: () => boolean
+  readonly isRetiring: () => boolean
+  /** Milliseconds in which the clients of a worker that is replaced send another request, or none. */
+  readonly lingers: number
 }
 
 export class BoundedServer extends Server {
   readonly #pending = new WeakMap<Socket, number>()
   listenerOf: ListenerOf = () => undefined
-  readonly #isRetiring: () => boolean
+  readonly #limits: ConnectionLimits
   #isLingering = false
 
-  constructor({ connections, isRetiring = () => false, stalled }: ConnectionLimits) {
+  constructor(limits: ConnectionLimits) {
     // A request must arrive within 8 s, its headers within 5 s. The check runs every second: slow clients last 10 s at most.
     super({
       headersTimeout: 5_000,
@@ -46,11 +45,12 @@ export class BoundedServer extends Server {
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: 65_000
     })
+    const { connections, stalled } = limits
     // Node closes further connections at once, before they cost memory.
     this.maxConnections = connections
     // In a worker too, or the parent would offer the connection to others for ever. Node's types do not have it yet.
     Object.assign(this, { dropMaxConnection: true })
-    this.#isRetiring = isRetiring
+    this.#limits = limits
     // Node restarts this time whenever bytes arrive or are sent, and uses `keepAliveTimeout` between requests. A request
     // that is still arriving has the limits above, and its handler has its own.
     this.timeout = stalled
@@ -74,12 +74,12 @@ export class BoundedServer extends Server {
   /** Says first that it stops, to requests that would otherwise keep it waiting. */
   override close(callback?: (error?: Error) => void): this {
     this.emit("closing")
-    if (!this.#isRetiring()) return super.close(callback)
+    if (!this.#limits.isRetiring()) return super.close(callback)
     this.#isLingering = true
     setTimeout(() => {
       this.#isLingering = false
       this.closeIdleConnections()
-    }, lingers)
+    }, this.#limits.lingers)
     return NetServer.prototype.close.call(this, callback) as this
   }
 
@@ -112,7 +112,7 @@ export const listener = Layer.unwrap(
   Effect.gen(function* () {
     const { http } = yield* Settings
     const { isRetiring } = yield* Workers
-    const server = new BoundedServer({ connections: http.connections, stalled: 10_000, isRetiring })
+    const server = new BoundedServer({ connections: http.connections, stalled: 10_000, isRetiring, lingers: 3_000 })
     const closing = Latch.makeUnsafe()
     server.once("closing", () => closing.openUnsafe())
     // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.

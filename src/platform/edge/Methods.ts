@@ -14,10 +14,9 @@ export const methods = METHODS.filter(
 /** For a plain route that serves only the methods in `served`. */
 export const onlyMethods = (path: HttpRouter.PathInput, served: ReadonlyArray<string>) => {
   const allow = (served.includes("GET") ? ["HEAD", ...served] : served).join(", ")
+  const refused = Effect.succeed(answer(refuse("method_not_allowed"), { allow }))
   return HttpRouter.addAll(
-    methods
-      .filter((method) => !served.includes(method))
-      .map((method) => HttpRouter.route(method, path, Effect.succeed(answer(refuse("method_not_allowed"), { allow }))))
+    methods.filter((method) => !served.includes(method)).map((method) => HttpRouter.route(method, path, refused))
   )
 }
 

@@ -11,7 +11,7 @@ export const staticRoutes = Effect.gen(function* () {
   return (
     path: HttpRouter.PathInput,
     contentType: string,
-    content: string | Uint8Array | Effect.Effect<string>,
+    content: string | Uint8Array | Effect.Effect<string | Uint8Array>,
     more: Readonly<Record<string, string>> = {}
   ) => {
     const answers = (body: string | Uint8Array) => {

@@ -15,7 +15,7 @@
 import { Deferred, Duration, Effect, FiberSet, Queue } from "effect"
 import cluster, { type Worker } from "node:cluster"
 import { embeddedPostgres } from "../database/embedded/EmbeddedPostgres.ts"
-import { oldGeneration } from "../settings/Heap.ts"
+import { partOfHeap } from "../settings/Heap.ts"
 import { Settings } from "../settings/Settings.ts"
 import type { Message, Question } from "../workers/Messages.ts"
 import { lasting, type Snapshot, totalsOf } from "../workers/Totals.ts"
@@ -36,8 +36,6 @@ const startTime = Duration.seconds(60)
 /** For both, and for a restart that was under way. */
 const replacementTime = Duration.minutes(2)
 const answerTime = Duration.seconds(1)
-/** MiB of heap that a worker has at least. */
-const leastHeap = 256
 
 interface Member {
   readonly number: number
@@ -62,7 +60,7 @@ export const parent = Effect.fnUntraced(function* (program: string) {
   const settings = yield* Settings
   const { database, processes } = settings
   const embedded = database.url === undefined ? (yield* embeddedPostgres(database.dataDir)).directory : undefined
-  const heap = Math.max(leastHeap, Math.floor(oldGeneration() / 1_048_576 / processes))
+  const heap = partOfHeap(processes)
   const run = yield* FiberSet.makeRuntime<never>()
 
   /** In the order of their start. While a worker is replaced, two have its number. */
@@ -164,20 +162,6 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     if (passed !== undefined && passed.fd >= 0 && ![...members].some((other) => other.passed === passed)) passed.close()
   }
 
-  const stop = (member: Member, ask: () => void) =>
-    Effect.suspend(() => {
-      ask()
-      return Deferred.await(member.ended)
-    }).pipe(
-      Effect.timeoutOrElse({
-        duration: stopTime,
-        orElse: () => {
-          member.worker.process.kill("SIGKILL")
-          return Deferred.await(member.ended)
-        }
-      })
-    )
-
   yield* Effect.addFinalizer(() =>
     Effect.forEach(members, (member) => stop(member, () => member.worker.process.kill("SIGTERM")), {
       concurrency: "unbounded",
@@ -263,6 +247,21 @@ export const parent = Effect.fnUntraced(function* (program: string) {
     concurrency: "unbounded"
   })
 }, Effect.scoped)
+
+/** Asks a worker to end, and waits for that. */
+export const stop = ({ ended, worker }: Pick<Member, "ended" | "worker">, ask: () => void) =>
+  Effect.suspend(() => {
+    ask()
+    return Deferred.await(ended)
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: stopTime,
+      orElse: () => {
+        worker.process.kill("SIGKILL")
+        return Deferred.await(ended)
+      }
+    })
+  )
 
 /** Node keeps a connection until the worker says that it has it, offers one at a time, and does not say which. */
 const watchPassed = (member: Member) => {

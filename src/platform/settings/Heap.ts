@@ -2,6 +2,8 @@
 import { getHeapStatistics } from "node:v8"
 
 const mib = 1024 * 1024
+/** MiB that one of several processes has at least. */
+const leastOfPart = 256
 /** MiB that a semi-space may take by default; the young generation has three. */
 const usualSemiSpace = 64
 
@@ -13,3 +15,7 @@ export const oldGeneration = (limit = getHeapStatistics().heap_size_limit, optio
   const [, semiSpace = usualSemiSpace] = /--max-semi-space-size=(\d{1,9})/.exec(options) ?? []
   return limit - 3 * Number(semiSpace) * mib
 }
+
+/** MiB of the old generation for one of so many processes, which share what one would have. */
+export const partOfHeap = (processes: number, all = oldGeneration()): number =>
+  Math.max(leastOfPart, Math.floor(all / mib / processes))

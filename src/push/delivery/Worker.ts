@@ -117,8 +117,7 @@ export class Worker extends Context.Service<
       const claimTargets = Effect.fn("Worker.claimTargets")(function* (lane: Lane, busy: ReadonlySet<string>) {
         const now = yield* clock.now
         const lease = { token: yield* uuid, until: after(now, leaseDuration) }
-        const { limit, probing } = yield* pauses.admission(lane, now, lease.until)
-        const most = Math.min(limit, concurrency - busy.size)
+        const most = concurrency - busy.size
         if (most <= 0) return { claimed: 0, work: new Map<string, Effect.Effect<void>>() }
         open.add(lease.token)
         const claimed = yield* leases.claim(lane, most, lease, now, [...busy]).pipe(persistence)
@@ -128,7 +127,7 @@ export class Worker extends Context.Service<
         const work = new Map(
           [...groups].map(([device_id, deliveries]) => [
             device_id,
-            carryOutTarget(lane, lease, deliveries, probing).pipe(
+            carryOutTarget(lane, lease, deliveries).pipe(
               Effect.ignore,
               Effect.onExit((exit) =>
                 Effect.sync(() => Exit.hasInterrupts(exit) || --left > 0 || open.delete(lease.token))
@@ -143,8 +142,7 @@ export class Worker extends Context.Service<
       const carryOutTarget = Effect.fnUntraced(function* (
         lane: Lane,
         lease: Lease,
-        deliveries: ReadonlyArray<ClaimedDelivery>,
-        probing: boolean
+        deliveries: ReadonlyArray<ClaimedDelivery>
       ) {
         const batch = yield* Settle.makeBatch(lane, lease)
         const isPaused = Ref.get(batch.paused)
@@ -157,7 +155,6 @@ export class Worker extends Context.Service<
           if (result._tag === "Answered" && concernsTarget.has(result.answer.outcome._tag))
             yield* Ref.set(batch.paused, true)
         }
-        if (probing && !(yield* isPaused)) yield* pauses.resume(lane)
       })
 
       let stopping = false

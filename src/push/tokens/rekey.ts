@@ -6,6 +6,7 @@ import { equal } from "../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { operator } from "../../platform/settings/Operator.ts"
+import { nil } from "../../wire/Ids.ts"
 import { PushTokens } from "./PushTokens.ts"
 import * as Store from "./RekeyStore.ts"
 
@@ -56,7 +57,7 @@ export const make = Effect.gen(function* () {
   const rekey: Effect.Effect<Rekeyed, Effect.Error<ReturnType<typeof rekeyOne>>> = Effect.gen(function* () {
     const now = yield* clock.now
     const counts = { resealed: 0, unreadable: 0, current: 0 }
-    let after = "00000000-0000-0000-0000-000000000000"
+    let after = nil
     for (;;) {
       const devices = yield* store.sealedAfter(after, 100).pipe(persistence)
       for (const device of devices) counts[yield* rekeyOne(device, counts.resealed === 0, now)]++

@@ -37,10 +37,13 @@ import { services } from "../../../src/App.ts"
 import { Bridge } from "../../../src/client/Bridge.ts"
 import { Client } from "../../../src/client/Client.ts"
 import { Journal } from "../../../src/client/Journal.ts"
+import { freePort } from "../../support/network/FreePort.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
 import { workersOf } from "../../support/run/Proc.ts"
 import { main } from "../../support/service/Main.ts"
 import { compileCache } from "../../support/service/ServiceAdmin.ts"
+
+export { freePort }
 
 const root = join(import.meta.dirname, "../../..")
 
@@ -134,7 +137,7 @@ export const until = (what: string, condition: () => boolean) =>
 
 /** One process of the service, of the release in that folder; replicas share the folder of the data. */
 export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}, release?: string) {
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const url = `http://127.0.0.1:${port}`
   const output: Array<string> = []
   let child: ChildProcess | undefined
@@ -225,15 +228,6 @@ const end = async (child: ChildProcess | undefined, signal: NodeJS.Signals) => {
   await once(child, "exit")
 }
 
-export const freePort = async () => {
-  const taken = createServer().listen(0, "127.0.0.1")
-  await once(taken, "listening")
-  const { port } = taken.address() as AddressInfo
-  taken.close()
-  await once(taken, "close")
-  return port
-}
-
 /** One address for several servers: round-robin, skipping a server that refuses. A connection ends with its server. */
 export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
   Effect.map(
@@ -276,7 +270,7 @@ export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
  * and certificate are replaced, if nginx is installed; otherwise the balancer, without TLS.
  */
 export const makeFrontend = Effect.fnUntraced(function* (folder: string) {
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   if (spawnSync("nginx", ["-v"]).error !== undefined) {
     const open = (ports: ReadonlyArray<number>) => balancer(ports, port)
     return { by: "balancer", url: `http://127.0.0.1:${port}`, open }

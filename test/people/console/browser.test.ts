@@ -12,7 +12,7 @@ import { actionNames } from "../../../src/people/console/Actions.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
+import { Chromium, layoutFaults, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
 import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
 import { makeApp, signIn } from "../../support/agents/SignIn.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -26,15 +26,17 @@ const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.
 /** Markup, a handler, an address, an image, and a word longer than a small screen. At most 170 B: titles have 200. */
 const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'[a](javascript:x) ![b](http://e.example) ${"w".repeat(45)}`
 
+/** The layout changes between the second and the third; one small and one large screen are looked at whole. */
 const sizes = [
-  [320, "dark"],
-  [390, "light"],
-  [1280, "dark"],
-  [1920, "light"]
+  [320, "dark", pageFaults],
+  [390, "light", layoutFaults],
+  [1280, "dark", layoutFaults],
+  [1920, "light", pageFaults]
 ] as const
-const looks = sizes.map(([width, colorScheme]): readonly [string, BrowserContextOptions] => [
+const looks = sizes.map(([width, colorScheme, faults]): readonly [string, BrowserContextOptions, typeof faults] => [
   `${width}-${colorScheme}`,
-  { viewport: { width, height: 844 }, colorScheme, isMobile: width < 600 }
+  { viewport: { width, height: 844 }, colorScheme, isMobile: width < 600 },
+  faults
 ])
 
 layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
@@ -49,7 +51,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
     )
 
   /** Every page that a link of the navigation or of a list leads to. */
-  const walk = async (page: Page, look: string, paths: ReadonlyArray<string>) => {
+  const walk = async (page: Page, look: string, faults: typeof pageFaults, paths: ReadonlyArray<string>) => {
     for (const path of paths) {
       await page.goto(path)
       if (screenshots !== undefined) {
@@ -57,11 +59,11 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         await page.screenshot({ path: join(screenshots, name), fullPage: true })
       }
       assert.notStrictEqual(await page.title(), "owned")
-      assert.deepEqual(await pageFaults(page), [], `${look} ${path}`)
+      assert.deepEqual(await faults(page), [], `${look} ${path}`)
     }
   }
 
-  for (const [look, options] of looks) {
+  for (const [look, options, faults] of looks) {
     test(`a person signs in by keyboard, and every page is accessible, fits the screen and runs no text of an agent: ${look}`, () =>
       Effect.gen(function* () {
         const service = yield* Service
@@ -91,22 +93,22 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         const { consoleErrors, page } = yield* openPage(options)
         yield* Effect.promise(async () => {
           await page.goto(`${service.url}/console`)
-          assert.deepEqual(await pageFaults(page), [])
+          assert.deepEqual(await faults(page), [])
           if (screenshots !== undefined) await page.screenshot({ path: join(screenshots, `${look}-sign-in.png`) })
           await page.waitForSelector("#project_token:focus")
           await page.keyboard.type(token)
           await page.keyboard.press("Enter")
           await page.waitForURL(home)
-          await walk(page, look, paths)
+          await walk(page, look, faults, paths)
           await page.evaluate("for (const opened of document.querySelectorAll('.act')) opened.open = true")
-          assert.deepEqual(await pageFaults(page), [], "with the question open")
+          assert.deepEqual(await faults(page), [], "with the question open")
         })
         // Taking a picture adds a style, which the policy reports.
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)
       }))
   }
 
-  for (const [look, options] of looks) {
+  for (const [look, options, faults] of looks) {
     test(`an operator's pages are accessible, fit the screen and run no text of an agent: ${look}`, () =>
       Effect.gen(function* () {
         const service = yield* Service
@@ -121,7 +123,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           await page.waitForURL(/projects/)
           const ofService = ["projects", "bridges", "access", "push", "health", "activity"]
           const ofProject = ["documents", "bridges", "agents", "phones", "limits", "activity"]
-          await walk(page, `operator-${look}`, [
+          await walk(page, `operator-${look}`, faults, [
             ...ofService.map((section) => `${service.url}/console/${section}`),
             ...ofProject.map((section) => `${home}/${section}`)
           ])
@@ -130,7 +132,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           if (screenshots !== undefined) {
             await page.screenshot({ path: join(screenshots, `operator-${look}-open.png`), fullPage: true })
           }
-          assert.deepEqual(await pageFaults(page), [], "with every question open")
+          assert.deepEqual(await faults(page), [], "with every question open")
         })
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [])
       }))

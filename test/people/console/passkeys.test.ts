@@ -11,7 +11,8 @@ import { createServer } from "node:http"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page, Route } from "playwright-core"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
-import { authorizeQuery, callback, freePort, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
+import { authorizeQuery, callback, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
+import { freePort } from "../../support/network/FreePort.ts"
 import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -298,8 +299,10 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium, a person", (it) => {
       })
     }))
 
-  const looks = [390, 1280].flatMap((width) => (["light", "dark"] as const).map((scheme) => [width, scheme] as const))
-  for (const [width, colorScheme] of looks) {
+  for (const [width, colorScheme] of [
+    [390, "light"],
+    [1280, "dark"]
+  ] as const) {
     test(`sees pages that are accessible and fit the screen: ${width}-${colorScheme}`, () =>
       Effect.gen(function* () {
         const viewport = { width, height: 844 }

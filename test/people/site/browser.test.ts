@@ -6,7 +6,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import { join } from "node:path"
-import { Chromium, noChromium, openPage, pageFaults, tooWide, viewports } from "../../support/agents/Chromium.ts"
+import { Chromium, layoutFaults, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
 import { entries } from "../../../src/people/site/docs/Contents.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -57,7 +57,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
             const name = `${look}-${path === "/" ? "home" : path.slice(1).replace("/", "-")}.png`
             await page.screenshot({ path: join(screenshots, name), fullPage: true })
           }
-          assert.deepEqual(await (thorough.has(path) ? pageFaults(page) : tooWide(page)), [])
+          assert.deepEqual(await (thorough.has(path) ? pageFaults(page) : layoutFaults(page)), [])
         })
         assert.includeMembers([url + path, `${url}/favicon.svg`], requests)
         assert.deepEqual(consoleErrors, [])
@@ -73,7 +73,7 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
         yield* Effect.promise(async () => {
           for (const path of ["agents", "bridges", "proof"]) {
             await page.goto(`${url}/docs/${path}`)
-            assert.deepEqual(await tooWide(page), [], path)
+            assert.deepEqual(await layoutFaults(page), [], path)
             assert.deepEqual(await page.evaluate(unreadable), [], path)
           }
         })

@@ -180,7 +180,8 @@ describe("a whole token inside a longer text", () => {
     const piece = [`sbt_${"A".repeat(49)}`, "sbt_", "s", "A", `sbt_${"A".repeat(48)}`]
     const started = performance.now()
     for (const each of piece) assert.isUndefined(findToken(each.repeat(1e6 / each.length)))
-    assert.isBelow(performance.now() - started, 2_000)
+    // Quadratic time would be hours.
+    assert.isBelow(performance.now() - started, 15_000)
   })
 })
 

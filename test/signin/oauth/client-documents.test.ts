@@ -27,6 +27,7 @@ class Documents extends Context.Service<
     answer: (path: string) => { status?: number; headers?: Record<string, string>; body: string }
     addresses: ReadonlyArray<string>
     requests: Array<string>
+    network: typeof DocumentNetwork.Service
   }
 >()("test/Documents") {}
 
@@ -41,7 +42,7 @@ const document = (given: object = {}) =>
 
 const WithDocuments = Layer.unwrap(
   Effect.gen(function* () {
-    const documents: Documents["Service"] = {
+    const documents: Omit<Documents["Service"], "network"> = {
       answer: () => ({ body: document() }),
       addresses: ["127.0.0.1"],
       requests: []
@@ -68,7 +69,7 @@ const WithDocuments = Layer.unwrap(
       ca: cert
     }
     return Layer.mergeAll(
-      Layer.succeed(Documents, documents),
+      Layer.succeed(Documents, Object.assign(documents, { network })),
       Layer.effect(
         Service,
         Effect.provideService(instance({ SERVICE_OAUTH_CIMD_HOSTS: host }), DocumentNetwork, network)
@@ -123,14 +124,19 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 
-  it.effect("is fetched 30 times a minute from one host", () =>
+  it.effect("is fetched 30 times a minute from one host, by two processes 15 times each", () =>
     Effect.gen(function* () {
       const documents = yield* Documents
+      const one = instance({ SERVICE_OAUTH_CIMD_HOSTS: host, SERVICE_PROCESSES: "2" })
+      const { url } = yield* Effect.provideService(one, DocumentNetwork, documents.network)
       documents.answer = (path) => ({ body: document({ client_id: `https://${host}${path}` }) })
       yield* TestClock.adjust(60_000)
       documents.requests = []
       for (let n = 0; n < 31; n++) yield* authorize(fresh())
       assert.lengthOf(documents.requests, 30)
+      for (let n = 0; n < 16; n++)
+        yield* new Browser(url).authorize(authorizeQuery({ client_id: fresh(), redirect_uri }))
+      assert.lengthOf(documents.requests, 45)
       yield* TestClock.adjust(60_000)
     })
   )

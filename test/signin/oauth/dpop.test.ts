@@ -443,21 +443,27 @@ layer(Service.layer)("limits", (it) => {
   )
 
   for (const alg of ["EdDSA", "ES256"] as const)
-    it.effect(`beyond the limit of their address, no signature of ${alg} is verified`, () =>
-      Effect.gen(function* () {
-        const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
-        const key = yield* makeKey(alg)
-        const client_id = yield* makeClient(limiting)
-        let n = 0
-        const mcp = Effect.suspend(() => knockProven(limiting, "/mcp", `sat_${(n += 1)}`, key))
-        const token = Effect.suspend(() =>
-          refreshProven(limiting, { client_id, refresh_token: `srt_${(n += 1)}` }, key)
-        )
-        yield* Effect.replicateEffect(mcp, 200, { concurrency: 8 })
-        const verified = yield* verifications(Effect.replicateEffect(Effect.all([mcp, token]), 20))
-        assert.isTrue(verified.result.flat().every(({ status }) => status === 429))
-        assert.strictEqual(verified.count, 0)
-      })
+    it.effect(
+      `beyond the limit of their address, no signature of ${alg} is verified, except for a token issued here`,
+      () =>
+        Effect.gen(function* () {
+          const limiting = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+          const key = yield* makeKey(alg)
+          const holder = yield* boundSignIn(limiting, key)
+          const client_id = yield* makeClient(limiting)
+          let n = 0
+          const mcp = Effect.suspend(() => knockProven(limiting, "/mcp", `sat_${(n += 1)}`, key))
+          const token = Effect.suspend(() =>
+            refreshProven(limiting, { client_id, refresh_token: `srt_${(n += 1)}` }, key)
+          )
+          yield* Effect.replicateEffect(mcp, 200, { concurrency: 8 })
+          const verified = yield* verifications(Effect.replicateEffect(Effect.all([mcp, token]), 20))
+          assert.isTrue(verified.result.flat().every(({ status }) => status === 429))
+          assert.strictEqual(verified.count, 0)
+          const copy = yield* knock(limiting, "/mcp", holder.access_token, { scheme: "Bearer" })
+          const own = yield* knockProven(limiting, "/mcp", holder.access_token, key)
+          assert.deepStrictEqual([copy.status, own.status], [429, doors["/mcp"].accepted])
+        })
     )
 })
 

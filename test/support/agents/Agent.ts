@@ -1,11 +1,11 @@
 /** An OAuth client and the person who uses it: requests are written by hand, pages are answered through their forms. */
 import { Context, Effect, Option, Redacted } from "effect"
 import { createHash, randomBytes } from "node:crypto"
-import { createServer } from "node:net"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import type { Role, Scope } from "../../../src/wire/Scopes.ts"
+import { freePort } from "../network/FreePort.ts"
 import { type Answer, send } from "../network/Http.ts"
 import { instance } from "../service/Service.ts"
 
@@ -16,14 +16,6 @@ export type Instance = {
 
 export const callback = "http://127.0.0.1/callback"
 export const resource = "http://127.0.0.1:8787/mcp"
-
-/** A free port, for an instance whose base URL must name the port that it listens on. */
-export const freePort = Effect.callback<number>((resume) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
 
 /** An instance that listens at its base URL, which real clients require. */
 export const reachable = Effect.fnUntraced(function* (

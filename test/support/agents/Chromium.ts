@@ -63,21 +63,22 @@ const touching = `[...document.querySelectorAll(":is(.card, .rows, .table, .empt
   })
   .map((box) => "touches the box above it: " + box.outerHTML.slice(0, 100))`
 
-/** The accessibility violations that axe finds, whether the page is wider than the screen, and boxes that touch. */
+/** The accessibility violations that axe finds, and the faults of the layout. axe takes most of the time of a walk. */
 export const pageFaults = async (page: Page): Promise<ReadonlyArray<string>> => {
   // Evaluated, not added as a script element: the page's policy would block that.
   await page.evaluate(axe)
   const { violations } = await page.evaluate<any>("axe.run()")
   return [
     ...violations.map((violation: any) => `${violation.id}: ${violation.nodes.map((node: any) => node.html).join()}`),
-    ...(await page.evaluate<ReadonlyArray<string>>(touching)),
-    ...(await tooWide(page))
+    ...(await layoutFaults(page))
   ]
 }
 
-export const tooWide = async (page: Page): Promise<ReadonlyArray<string>> => {
+/** Whether the page is wider than the screen, and boxes that touch. */
+export const layoutFaults = async (page: Page): Promise<ReadonlyArray<string>> => {
   const [width, visibleWidth] = await page.evaluate<[number, number]>(
     "[document.documentElement.scrollWidth, innerWidth]"
   )
-  return width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : []
+  const tooWide = width > visibleWidth ? [`${width} px on a screen of ${visibleWidth}`] : []
+  return [...tooWide, ...(await page.evaluate<ReadonlyArray<string>>(touching))]
 }

@@ -6,7 +6,6 @@
  */
 import { Effect, Redacted } from "effect"
 import * as fc from "fast-check"
-import { spawnSync } from "node:child_process"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { mkdirSync } from "node:fs"
@@ -17,11 +16,10 @@ import { Bridge } from "../bridges/Bridge.ts"
 import type { Answer } from "../network/Http.ts"
 import { Agent } from "../agents/McpAgent.ts"
 import { everything, makeRegisteredPhone } from "../phones/Phone.ts"
+import { hasGit } from "../agents/Repository.ts"
 import { makePerson } from "../agents/SignIn.ts"
 import { pinDocument, type World } from "./Targets.ts"
 import { tokens } from "../bridges/Tokens.ts"
-
-const hasGit = spawnSync("git", ["--version"]).status === 0
 
 /** A project with one thing of every kind. `folder` holds the repository of its document. */
 const tenant = Effect.fnUntraced(function* (on: World, folder: string) {

@@ -8,7 +8,7 @@ import { dirname, join } from "node:path"
 import { type PostgresFiles, postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { connect, end, launch, retrySchedule } from "../../../src/platform/database/embedded/Postmaster.ts"
 import { throwAwayCertificate } from "../phones/ThrowAwayCertificate.ts"
-import { freePort } from "../service/Process.ts"
+import { freePort } from "../network/FreePort.ts"
 
 const settings = { fsync: "off", full_page_writes: "off" }
 

@@ -15,7 +15,13 @@ const database = (template: string) =>
         Effect.orDie
       )
     return yield* Effect.acquireRelease(
-      Effect.as(admin(`create database ${database} template ${template}`), { host, port, username, database }),
+      // Copied as files: the other way writes every page to the WAL, and takes twice as long.
+      Effect.as(admin(`create database ${database} template ${template} strategy file_copy`), {
+        host,
+        port,
+        username,
+        database
+      }),
       () => admin(`drop database ${database} with (force)`)
     )
   })

@@ -1,7 +1,8 @@
 /** The service with push delivery: an APNs simulator, and workers that a test runs round by round. */
-import { Context, Duration, Effect, Layer } from "effect"
+import { Context, Duration, Effect, Layer, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { createPrivateKey, randomUUID } from "node:crypto"
+import { pushed, pushOutcomes } from "../../../src/platform/metrics/Metrics.ts"
 import { makeApns } from "../../../src/push/channels/apns/Apns.ts"
 import { Outbox } from "../../../src/push/outbox/Outbox.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
@@ -14,7 +15,7 @@ import { TestDatabase } from "../run/TestDatabase.ts"
 /** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: half a second by default. */
 export const apnsOf = (
   simulator: ApnsSimulator,
-  { deadline = Duration.millis(500), now = Effect.sync(() => new Date()) } = {}
+  { deadline = Duration.millis(500), idle = Duration.minutes(1), now = Effect.sync(() => new Date()) } = {}
 ) =>
   makeApns({
     origins: { production: simulator.origin, development: simulator.origin },
@@ -22,7 +23,7 @@ export const apnsOf = (
     signer: { teamId: simulator.teamId, keyId: simulator.keyId, key: createPrivateKey(simulator.key) },
     now,
     deadline,
-    idle: Duration.minutes(1),
+    idle,
     concurrency: 50
   })
 
@@ -65,6 +66,21 @@ export const drain = Effect.fnUntraced(function* ({ round }: typeof Worker.Servi
   for (let claimed = yield* round; claimed > 0; claimed = yield* round) total += claimed
   return total
 })
+
+/** The outcomes that are counted for production while an effect runs, with their number. */
+export const outcomesOf = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const counts = Effect.forEach(pushOutcomes, (outcome) =>
+      Effect.map(Metric.value(pushed("production", outcome)), (state) =>
+        Number((state as Metric.CounterState<number>).count)
+      )
+    )
+    const before = yield* counts
+    yield* self
+    const after = yield* counts
+    const changes = pushOutcomes.map((outcome, at) => [outcome, after[at]! - before[at]!] as const)
+    return Object.fromEntries(changes.filter(([, count]) => count !== 0))
+  })
 
 /** The notifications of a device, oldest first. */
 export const deliveriesOf = (device_id: string) =>

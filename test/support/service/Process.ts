@@ -2,10 +2,10 @@
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { main } from "./Main.ts"
+import { freePort } from "../network/FreePort.ts"
 import { relay } from "../network/Relay.ts"
 import { environment } from "./Service.ts"
 import { compileCache } from "./ServiceAdmin.ts"
@@ -58,13 +58,4 @@ export const serviceProcess = Effect.fnUntraced(function* (
     closeOutput: Effect.sync(() => [child.stdout, child.stderr].forEach((stream) => stream.destroy())),
     exit: Effect.promise(() => exited)
   }
-})
-
-export const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, "close")
-  return port
 })

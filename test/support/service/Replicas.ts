@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { processes } from "../network/Http.ts"
 import { TestDatabase } from "../run/TestDatabase.ts"
 import { faultyDatabase } from "./Faults.ts"
-import { freePort } from "./Process.ts"
+import { freePort } from "../network/FreePort.ts"
 import { environment, instance } from "./Service.ts"
 
 type Settings = Readonly<Record<string, string>>

@@ -75,7 +75,7 @@ export const startService = async (template = migrated) => {
   const rowsIn = (name: string, text: string, values: ReadonlyArray<unknown> = []) =>
     connected(name, (connection) => Effect.map(connection.query(text, values), ({ rows }) => rows))
   const create = async (database: string, template = "template0") => {
-    await rowsIn("postgres", `create database ${nameOf(database)} template ${template}`)
+    await rowsIn("postgres", `create database ${nameOf(database)} template ${template} strategy file_copy`)
     made.push(nameOf(database))
   }
   await create("service", template)

@@ -1,6 +1,7 @@
 /**
- * Two workers of the real parent that only talk: the second one wakes the first one again and again, and prints what it gets
- * to hear from it and from all. While the file FAILING exists, a worker ends at its start with the code in it.
+ * Two workers of the real parent that only talk: each says whether it takes another's place, and how much heap it has. The
+ * second one wakes the first one again and again, and prints what it gets to hear from it and from all. While the file
+ * FAILING exists, a worker ends at its start with the code in it.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Option } from "effect"
@@ -8,14 +9,16 @@ import { existsSync, readFileSync } from "node:fs"
 import { exitCode } from "../../../src/platform/process/Exit.ts"
 import { logging } from "../../../src/platform/process/Logging.ts"
 import { parent } from "../../../src/platform/process/Parent.ts"
+import { oldGeneration } from "../../../src/platform/settings/Heap.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
-import { followParent, workerNumber, Workers } from "../../../src/platform/workers/Workers.ts"
+import { followParent, isReplacement, workerNumber, Workers } from "../../../src/platform/workers/Workers.ts"
 
 const failing = process.env["FAILING"] ?? ""
 
 const worker = Effect.gen(function* () {
   if (existsSync(failing)) process.exit(Number(readFileSync(failing, "utf8")))
   followParent()
+  process.stdout.write(`${isReplacement ? "replaces" : "begins"} ${process.pid} ${oldGeneration() / 2 ** 20} MiB\n`)
   const { answers, askAll, askFirst, isFirst, onWake, tell } = yield* Workers
   yield* onWake(() => process.stdout.write(`woken ${workerNumber} ${process.pid}\n`))
   yield* answers("samples", Effect.succeed(`samples of ${workerNumber}`))

@@ -42,10 +42,12 @@ const states = (mermaid: string): Html | undefined => {
   const transitions = new Map<string, Array<readonly [event: string, next: string]>>()
   let title = ""
   for (const line of mermaid.split("\n").map((one) => one.trim())) {
-    const [, from, to, event] = /^(\w+) --> (\w+): (.+)$/.exec(line) ?? []
-    if (from !== undefined) transitions.set(from, [...(transitions.get(from) ?? []), [event!, to!]])
-    else if (line.startsWith("accTitle: ")) title = line.slice("accTitle: ".length)
-    else if (!/^(stateDiagram-v2|accDescr: .*|\[\*\] --> \w+|)$/.test(line)) return undefined
+    const [head = "", says] = line.split(": ")
+    const [from = "", to] = head.split(" --> ")
+    if (head === "accTitle") title = says!
+    else if (to !== undefined && says !== undefined)
+      transitions.set(from, [...(transitions.get(from) ?? []), [says, to]])
+    else if (from !== "[*]" && !["stateDiagram-v2", "accDescr", ""].includes(head)) return undefined
   }
   const called = (state: string) => state.replaceAll("_", " ")
   return html`<div class="wide" role="region" tabindex="0" aria-label="${title}">

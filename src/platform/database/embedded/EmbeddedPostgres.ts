@@ -16,7 +16,7 @@ import { DataFolderError } from "../../settings/DataFolder.ts"
 import { attempt, EmbeddedPostgresError, type PostgresMissing } from "./EmbeddedPostgresError.ts"
 import { type PostgresFiles, postgresFiles } from "./PostgresFiles.ts"
 import { requirePassword } from "./PostgresPassword.ts"
-import { connect, end, hasEnded, launch, retrySchedule, type Postmaster, stop, trim } from "./Postmaster.ts"
+import { connect, end, hasEnded, isServed, launch, retrySchedule, type Postmaster, stop, trim } from "./Postmaster.ts"
 
 export { EmbeddedPostgresError }
 
@@ -65,6 +65,9 @@ const join = (files: PostgresFiles) => {
   })
   const launched = Effect.gen(function* () {
     if (child !== undefined && !hasEnded(child)) return
+    // A running server is left alone: it asks for the password already, or belongs to a process of an earlier release. So is
+    // a PostgreSQL that sets the password for a start that was killed: once it has ended, the retry sees what it has done.
+    if (yield* attempt(() => isServed(files.directory))) return
     yield* requirePassword(files)
     child = yield* attempt(() => launch(files, { detached: true }))
   })

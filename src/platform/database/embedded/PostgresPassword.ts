@@ -18,7 +18,7 @@ import { passwordFile } from "../../settings/DataFolder.ts"
 import { createOnce, replace } from "../../settings/WholeFile.ts"
 import { attempt } from "./EmbeddedPostgresError.ts"
 import type { PostgresFiles } from "./PostgresFiles.ts"
-import { Absent, environmentOf, isServed } from "./Postmaster.ts"
+import { Absent, environmentOf } from "./Postmaster.ts"
 
 export const passwordOf = (data: string) => {
   const file = passwordFile(data)
@@ -26,12 +26,11 @@ export const passwordOf = (data: string) => {
   return Redacted.make(fs.readFileSync(file, "utf8").trim())
 }
 
-/** Leaves a running server alone: it asks for the password already, or belongs to a process of an earlier release. */
+/** For a folder that no PostgreSQL uses; fails while one does. */
 export const requirePassword = Effect.fnUntraced(function* (files: PostgresFiles) {
   const file = join(files.directory, "pg_hba.conf")
   const wanted = rules(files.password)
-  const isDone = attempt(() => isServed(files.directory) || fs.readFileSync(file, "utf8") === wanted)
-  if (yield* isDone) return
+  if (yield* attempt(() => fs.readFileSync(file, "utf8") === wanted)) return
   yield* setPassword(files)
   yield* attempt(() => replace(file, wanted, files.account))
 })
@@ -43,7 +42,7 @@ const rules = (password: PostgresFiles["password"]) =>
 local all all scram-sha-256
 `
 
-/** Fails while another process uses the folder. What PostgreSQL says goes into its log. */
+/** What PostgreSQL says goes into its log. */
 const setPassword = Effect.fnUntraced(function* (files: PostgresFiles) {
   const running = promisify(execFile)(files.postgres, ["--single", "-D", files.directory, ...quiet, "postgres"], {
     ...files.account,

@@ -14,7 +14,7 @@ export interface SessionOptions {
   readonly ca: string | undefined
   readonly deadline: Duration.Duration
   readonly concurrency: number
-  /** A session that was idle for this long is pinged before it is used again. */
+  /** A session that was idle for this long is pinged before it is used again, for half of the deadline. */
   readonly idle: Duration.Duration
 }
 
@@ -61,7 +61,10 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
   const usable = Effect.gen(function* () {
     const existing = current
     if (existing !== undefined && !existing.http2.closed && !existing.http2.destroyed) {
-      if (elapsed() - existing.lastUsed < Duration.toMillis(options.idle) || (yield* ping(existing.http2)))
+      if (
+        elapsed() - existing.lastUsed < Duration.toMillis(options.idle) ||
+        (yield* ping(existing.http2, options.deadline))
+      )
         return existing
       existing.http2.destroy()
     }
@@ -84,9 +87,9 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
   return request
 })
 
-const ping = (session: http2.ClientHttp2Session) =>
+const ping = (session: http2.ClientHttp2Session, deadline: Duration.Duration) =>
   Effect.callback<boolean>((resume) => {
-    const timer = setTimeout(() => resume(Effect.succeed(false)), 5000)
+    const timer = setTimeout(() => resume(Effect.succeed(false)), Duration.toMillis(deadline) / 2)
     const sent = session.ping((error) => {
       clearTimeout(timer)
       resume(Effect.succeed(error === null))

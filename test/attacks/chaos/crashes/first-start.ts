@@ -28,8 +28,8 @@ chaos(
   () => ({ starts }),
   Effect.gen(function* () {
     const violations: Array<string> = []
-    /** How long an undisturbed start takes; the moments of the kills are drawn from this range. */
-    const [from, to] = [150, yield* Effect.scoped(undisturbed)]
+    /** How long an undisturbed start takes, or about that; the moments of the kills are drawn from this range. */
+    const [from, to] = [150, sliced ? 2000 : yield* Effect.scoped(undisturbed)]
     for (let n = 0; n < kills; n++) {
       yield* Effect.scoped(
         Effect.gen(function* () {
@@ -42,7 +42,7 @@ chaos(
             env: {
               PATH: process.env["PATH"],
               SERVICE_DATA_DIR: data,
-              SERVICE_PORT: String(yield* Effect.promise(freePort)),
+              SERVICE_PORT: String(yield* freePort),
               SERVICE_LOG_LEVEL: "Fatal"
             }
           })

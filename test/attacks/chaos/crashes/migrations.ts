@@ -140,13 +140,13 @@ const allTables = Effect.gen(function* () {
   return tables as Tables
 })
 
-/** Copies what the tables and columns can hold; rows may arrive before the rows they refer to. */
 /** Columns that this release leaves null, and earlier ones filled. */
 const filledUntilLater: Readonly<Record<string, object>> = {
   oauth_request: { client: {} },
   bridge_token: { derivation_salt: `\\x${"0".repeat(64)}` }
 }
 
+/** Copies what the tables and columns can hold; rows may arrive before the rows they refer to. */
 const fill = (tables: Tables) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient

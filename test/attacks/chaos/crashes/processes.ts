@@ -23,7 +23,7 @@ chaos(
   () => ({ ...progress(), replacements: rollovers.length }),
   Effect.gen(function* () {
     const folder = yield* scratch
-    const port = yield* Effect.promise(freePort)
+    const port = yield* freePort
     const one = yield* server(folder, {
       SERVICE_PROCESSES: String(processes),
       SERVICE_METRICS_PORT: String(port),

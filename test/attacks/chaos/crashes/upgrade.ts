@@ -75,7 +75,7 @@ const upgrade = Effect.gen(function* () {
 
   // Each release has an APNs of its own, which tells who sent a notification.
   const [apnsBefore, apnsNow] = [yield* apnsSimulator(), yield* apnsSimulator()]
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const url = `http://127.0.0.1:${port}`
   const settingsOf = (name: string, apns: ApnsSimulator) => {
     mkdirSync(join(folder, name))

@@ -104,7 +104,7 @@ const attack = Effect.gen(function* () {
   })
 
   const cluster = yield* awaiting("the cluster", patroniCluster(folder, { unsafe }))
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const settings = (DATABASE_URL: string) => ({
     ...settingsOver({ port }, "", ""),
     DATABASE_URL,

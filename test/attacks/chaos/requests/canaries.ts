@@ -63,7 +63,7 @@ chaos(
     const folder = yield* scratch
     const simulator = yield* apnsSimulator()
     const otlp = yield* collector
-    const metrics = yield* Effect.promise(freePort)
+    const metrics = yield* freePort
     const [pushKey, lookupKey] = [randomBytes(32).toString("base64"), randomBytes(32).toString("base64")]
     const settings = {
       ...settingsFor(simulator, folder),

@@ -78,7 +78,7 @@ chaos(
       return [result as A, Math.round(percentile(millis, 0.99)), millis.length] as const
     })
 
-    const [, alone] = yield* measured(Effect.sleep("2 seconds"))
+    const [, alone] = yield* measured(Effect.sleep(size(2000, 200)))
     const [rss, files] = [rssMib(pid()), openFiles(pid())]
     let [highest, open] = [rss, files]
     const watching = Effect.forever(

@@ -30,7 +30,7 @@ chaos(
   () => ({ requests: sent }),
   Effect.gen(function* () {
     const folder = yield* scratch
-    const metrics = yield* Effect.promise(freePort)
+    const metrics = yield* freePort
     const settings = {
       SERVICE_LOG_LEVEL: "Error",
       SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on",

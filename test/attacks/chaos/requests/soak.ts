@@ -41,7 +41,7 @@ chaos(
   () => ({ requests: millis.length }),
   Effect.gen(function* () {
     const folder = yield* scratch
-    const inspector = yield* Effect.promise(freePort)
+    const inspector = yield* freePort
     const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
     const { output, pid, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })

@@ -1,0 +1,199 @@
+/** When the service looks for a backup that is due, and how it judges one that was tried. */
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { TestClock } from "effect/testing"
+import * as fs from "node:fs"
+import { join } from "node:path"
+import { backUpForever, Backups } from "../../src/platform/backups/Backups.ts"
+import { BackupFolderError } from "../../src/platform/backups/BackupFolder.ts"
+import * as Trial from "../../src/platform/backups/Trial.ts"
+import {
+  type Backup,
+  BackupDamaged,
+  BackupOfAnotherKey,
+  BackupOfAnotherVersion,
+  BackupUnsigned
+} from "../../src/platform/database/Backup.ts"
+import { type Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import { temporaryFolder } from "../support/service/PostgresUser.ts"
+
+describe("the service looks for a backup that is due", () => {
+  /** How often it has looked after so much time; `turn` is what it does each time. */
+  const looks = Effect.fnUntraced(function* (
+    seconds: ReadonlyArray<number>,
+    turn: Effect.Effect<void, BackupFolderError> = Effect.void,
+    backup: { readonly every?: Duration.Duration; readonly folder?: string | undefined } = {}
+  ) {
+    let count = 0
+    const counted = Effect.suspend(() => (count++, turn))
+    const settings = { backup: { every: Duration.days(1), folder: "/backups", ...backup } } as Settings["Service"]
+    yield* Effect.forkChild(
+      backUpForever.pipe(
+        Effect.provideService(Settings, settings),
+        Effect.provideService(Backups, { turn: counted } as Backups["Service"])
+      ),
+      { startImmediately: true }
+    )
+    return yield* Effect.forEach(seconds, (more) => Effect.map(TestClock.adjust(`${more} seconds`), () => count))
+  })
+
+  it.effect("at the start and once a minute", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* looks([0, 59, 1, 60]), [1, 1, 2, 3])
+    })
+  )
+
+  it.effect("more often if it makes them more often", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* looks([0, 9, 1, 10], Effect.void, { every: Duration.seconds(10) }), [1, 1, 2, 3])
+    })
+  )
+
+  it.effect.each([
+    ["a failure", Effect.fail(new BackupFolderError({ message: "the disk is full" }))],
+    ["a defect", Effect.die(new Error("A planted defect"))]
+  ] as const)("five minutes after %s", ([, turn]) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* looks([0, 299, 1], turn), [1, 1, 2])
+    })
+  )
+
+  it.effect("never, if no folder is set", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* looks([0, 600], Effect.void, { folder: undefined }), [0, 0])
+    })
+  )
+})
+
+const now = new Date("2026-11-25T12:00:00Z")
+const created_at = new Date("2026-11-25T11:00:00Z")
+
+/** A file, and the result of a trial whose parts succeed or fail as given. */
+const tried = Effect.fnUntraced(function* (
+  verify: (path: string) => Effect.Effect<unknown, unknown>,
+  given: { readonly mayCreate: boolean; readonly size: number; readonly embedded?: string } | undefined = undefined
+) {
+  const path = join(yield* temporaryFolder, "backup")
+  fs.writeFileSync(path, "a backup")
+  const restored: Array<string> = []
+  const backup = {
+    keyId: "k1",
+    verify: () => verify(path),
+    restoreBeside: (name: string) =>
+      Effect.as(
+        Effect.sync(() => restored.push(name)),
+        { created_at }
+      )
+  } as unknown as Backup["Service"]
+  const answers = () => Effect.succeed([{ ...given, name: "scratch" }])
+  const sql = Object.assign(answers, { unsafe: () => Effect.void }) as unknown as SqlClient.SqlClient
+  const database = {
+    embedded: given?.embedded,
+    dedicated: (work: Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
+      Effect.provideService(work, SqlClient.SqlClient, sql)
+  } as unknown as Database["Service"]
+  const trial = Trial.make(backup, database)
+  const result =
+    given === undefined
+      ? trial.byReading(path, now, { outcome: "read", reason: "Only read." })
+      : trial.byRestoring(path, now)
+  return { result: result as Effect.Effect<Effect.Success<typeof result>, { readonly _tag: string }>, restored }
+})
+
+describe("a backup that is tried", () => {
+  it.effect("has the result of the file as it is", () =>
+    Effect.gen(function* () {
+      const { result } = yield* tried(() => Effect.succeed({ created_at }))
+      const found = yield* result
+      assert.deepInclude(found, {
+        outcome: "read",
+        reason: "Only read.",
+        created_at,
+        key: "k1",
+        tried_at: now,
+        size: 8
+      })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is damaged if it changes meanwhile, though it was whole before", () =>
+    Effect.gen(function* () {
+      const { result } = yield* tried((path) =>
+        Effect.sync(() => {
+          fs.appendFileSync(path, "x")
+          return { created_at }
+        })
+      )
+      assert.deepInclude(yield* result, {
+        outcome: "damaged",
+        reason: "It was changed while it was tried.",
+        created_at: null
+      })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([
+    ["damaged", "It was truncated or altered.", Effect.fail(new BackupDamaged())],
+    ["damaged", "It has no signature.", Effect.fail(new BackupUnsigned())],
+    ["foreign", "It was signed with another key.", Effect.fail(new BackupOfAnotherKey())],
+    [
+      "failed",
+      "No database could be made of it (BackupOfAnotherVersion).",
+      Effect.fail(new BackupOfAnotherVersion({ message: "" }))
+    ],
+    ["failed", "No database could be made of it within ten minutes.", Effect.die(new Error("too long"))]
+  ] as const)("is %s: %s", ([outcome, reason, verify]) =>
+    Effect.gen(function* () {
+      const { result } = yield* tried(() => verify)
+      assert.deepInclude(yield* result, { outcome, reason, created_at: null })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([
+    ["the folder cannot be read", new BackupFolderError({ message: "" })],
+    ["the database does not answer", new DatabaseUnreachable({ message: "" })],
+    [
+      "a statement fails",
+      new SqlError.SqlError({
+        reason: new SqlError.ConnectionError({ cause: new Error("lost"), operation: "execute" })
+      })
+    ]
+  ] as const)("has no result if %s", ([, error]) =>
+    Effect.gen(function* () {
+      const { result } = yield* tried(() => Effect.fail(error))
+      assert.strictEqual((yield* Effect.flip(result))._tag, error._tag)
+    }).pipe(Effect.scoped)
+  )
+
+  /** Bytes that the database may still take. */
+  const { bavail, blocks, bsize } = fs.statfsSync("/")
+  const room = (bavail - blocks / 20) * bsize
+
+  it.effect("is restored into a scratch database", () =>
+    Effect.gen(function* () {
+      const fitting = { mayCreate: true, size: 0.4 * room, embedded: "/" }
+      const { restored, result } = yield* tried(() => Effect.die("read"), fitting)
+      assert.deepInclude(yield* result, { outcome: "restored", reason: null, created_at })
+      assert.deepStrictEqual(restored, ["scratch"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([
+    ["the account may create no database", { mayCreate: false, size: 1 }, /may not create a database/],
+    [
+      "the disk has no room for it twice",
+      { mayCreate: true, size: 0.6 * room, embedded: "/" },
+      /no room for a second copy/
+    ]
+  ] as const)("is only read if %s", ([, given, reason]) =>
+    Effect.gen(function* () {
+      const { restored, result } = yield* tried(() => Effect.succeed({ created_at }), given)
+      const found = yield* result
+      assert.strictEqual(found.outcome, "read")
+      assert.match(found.reason ?? "", reason)
+      assert.deepStrictEqual(restored, [])
+    }).pipe(Effect.scoped)
+  )
+})

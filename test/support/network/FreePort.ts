@@ -1,0 +1,13 @@
+/** A port that nothing listens on, for whatever must be told its port before it starts. */
+import { Effect } from "effect"
+import { once } from "node:events"
+import { type AddressInfo, createServer } from "node:net"
+
+export const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, "close")
+  return port
+})
