@@ -33,7 +33,9 @@ interface Described {
   readonly line: string
   readonly change: string
 }
-const unseen: ReadonlyArray<Described> = JSON.parse(readFileSync(new URL("mutation/unseen.json", import.meta.url), "utf8"))
+const unseen: ReadonlyArray<Described> = JSON.parse(
+  readFileSync(new URL("mutation/unseen.json", import.meta.url), "utf8")
+)
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,

@@ -467,7 +467,9 @@ layer(TestDatabase.sql)("numbers", (it) => {
     act: halfUsed,
     actsOn: { "with other limits of its own": `update project set limits = '{"tasks": 5}'` },
     actsNotOn: {
-      "of a limit of its own": `update project set limits = '{"entries": 400000}' where project_id = '${ids.project}'`
+      "of a limit of its own, though another project has a lower one": `
+        update project
+           set limits = jsonb_build_object('entries', case project_id when '${ids.project}' then 400000 else 200000 end)`
     }
   })
   testConditions(it, "a project uses half of a limit of its own", {
