@@ -35,6 +35,7 @@ export interface Received {
   readonly expiration: number
   readonly payload: string
   readonly bytes: number
+  readonly at: number
 }
 
 export interface ApnsSimulator {
@@ -193,7 +194,8 @@ const answer = (
       collapse_id,
       expiration: Number(headers["apns-expiration"] ?? 0),
       payload,
-      bytes: body.length
+      bytes: body.length,
+      at: performance.now()
     })
     const shown = simulator.shown.get(token) ?? new Map<string, string>()
     simulator.shown.set(token, shown.set(collapse_id, payload))
