@@ -118,6 +118,7 @@ describe("rings", () => {
     state: "delivered",
     attempts: 1,
     last_status: null,
+    replaced: false,
     ...given
   })
   const judge = (rings: ReadonlyArray<Ring>, times: ReadonlyArray<number> = [1500], windows = [window()]) =>
@@ -140,7 +141,9 @@ describe("rings", () => {
     for (const last_status of [500, 429, 410, null])
       assert.deepStrictEqual(dead({ last_status, attempts: 7 }), ["1 rings are dead without a reason"])
   })
-  it("end in no other state", () => {
+  it("give way to newer ones, and end in no other state", () => {
+    assert.deepStrictEqual(judge([ring({ state: "superseded", replaced: true })], []), [])
+    assert.deepStrictEqual(judge([ring({ state: "superseded" })], []), ["1 rings gave way to nothing"])
     assert.deepStrictEqual(judge([ring({ state: "expired" })], []), ["1 rings ended as expired"])
   })
 })

@@ -10,7 +10,7 @@
  *     npm run chaos soak                                          an hour
  *     npm run chaos soak -- --minutes 6 --failover-every 2        to try it: times and memory are not judged
  */
-import { Effect, References, Schedule } from "effect"
+import { Effect, Fiber, References, Schedule } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
 import { join } from "node:path"
@@ -110,7 +110,7 @@ const soak = Effect.gen(function* () {
   const most = minutes * 20 + 100
   const enrolling = yield* newcomers({ ...given, rest: 3000, most, replicas: Object.values(replicas) })
   const renewing = yield* refreshing({ ...given, rest: 25_000 })
-  const ringing = yield* notifying({ ...given, rest: 15_000 })
+  const ringing = yield* notifying({ ...given, rest: 20_000 })
   const bridges = yield* rotatingFolders({ ...given, rest: 75_000, count: 4, folder })
   const doomed = makeDoomed({ on, load, source: library, weather, rest: 60_000 })
   const callers = [reading, enrolling, renewing, ringing, bridges, doomed]
@@ -137,6 +137,7 @@ const soak = Effect.gen(function* () {
     for (let period = 0; (period + 0.9) * every < minutes; period++) {
       yield* Effect.andThen(at((period + 0.15) * every), ground.killWorker)
       yield* Effect.andThen(at((period + 0.35) * every), ground.failover(writing))
+      yield* enrolling.probeRevoked
       yield* Effect.andThen(at((period + 0.8) * every), ground.rollOver)
       seen.faults = windows.length
     }
@@ -155,13 +156,15 @@ const soak = Effect.gen(function* () {
   })
 
   yield* attacker.play(Object.keys(means))
-  yield* Effect.forkScoped(weather.changing((every * aMinute) / 5))
-  yield* Effect.forkScoped(trials.trying)
+  const beside = yield* Effect.forkScoped(
+    Effect.all([weather.changing((every * aMinute) / 5), trials.trying], { concurrency: 2 })
+  )
   const work = Effect.all([failing, watching, at(minutes)], { concurrency: 3, discard: true })
   yield* other.during(load.during(work, callers.flatMap(({ turns }) => turns).map(Effect.orDie)))
   const to = performance.now()
   const hostile = yield* attacker.rest
 
+  yield* Fiber.interrupt(beside)
   yield* weather.fair
   yield* load.settled(sql)
   yield* other.settled(sql)
@@ -173,9 +176,14 @@ const soak = Effect.gen(function* () {
   const rung = (subjects: ReadonlySet<string>, devices: ReadonlyArray<string>) =>
     Effect.map(
       sql<Judge.Ring>`
-        select delivery_id::text, device_id::text, reference::text as subject, state, attempts, last_status
-          from push_outbox
-         where device_id = any (${devices}::uuid[])
+        select delivery_id::text, device_id::text, reference::text as subject, state, attempts, last_status,
+               exists (select from push_outbox n
+                        where n.device_id = o.device_id
+                          and n.collapse_key = o.collapse_key
+                          and n.created_at > o.created_at) as replaced
+          from push_outbox o
+         where kind = 'task.needs_decision'
+           and device_id = any (${devices}::uuid[])
            and reference = any (${[...subjects]}::uuid[])`,
       (rings) => ({ rings, wrong: Judge.amiss(subjects, devices, rings, weather.accepted(), windows) })
     )

@@ -111,10 +111,11 @@ export const makeDoomed = ({ load, on, rest, source, weather }: Given) => {
   }
 }
 
-/** A dedicated connection says by itself that the database cannot be reached. */
+/** A dedicated connection says by itself that the database cannot be reached; what needs an answer fails without one. */
 const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>) => {
   if (Exit.isSuccess(exit)) return "200"
-  const tag = Option.match(Exit.findErrorOption(exit), { onNone: () => "defect", onSome: ({ _tag }) => _tag })
+  const tag = Option.match(Exit.findErrorOption(exit), { onNone: () => undefined, onSome: ({ _tag }) => _tag })
+  if (tag === undefined) return "no answer"
   return tag === "bridge_persistence_error" || tag === "DatabaseUnreachable"
     ? "503 bridge_persistence_error"
     : `failed ${tag}`

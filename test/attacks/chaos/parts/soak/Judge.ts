@@ -143,11 +143,13 @@ export interface Ring {
   readonly state: string
   readonly attempts: number
   readonly last_status: number | null
+  /** Whether the device got a newer one about the same. */
+  readonly replaced: boolean
 }
 
 /**
  * Each subject rings each device once: it was delivered, or is dead as docs/protocol.md says, after eight attempts or an
- * answer that is none of 2xx, 410, 429 and 5xx. `accepted`: when a receiver took each delivery. It may take one twice only
+ * answer that is none of 2xx, 410, 429 and 5xx, or it gave way to a newer one. `accepted`: when a receiver took each delivery. It may take one twice only
  * if a fault came between.
  */
 export const amiss = (
@@ -169,6 +171,7 @@ export const amiss = (
     if (state === "delivered")
       count(of.filter(({ delivery_id }) => !accepted.has(delivery_id)).length, "delivered rings reached nobody")
     else if (state === "dead") count(of.filter((ring) => !isDocumented(ring)).length, "rings are dead without a reason")
+    else if (state === "superseded") count(of.filter(({ replaced }) => !replaced).length, "rings gave way to nothing")
     else count(of.length, `rings ended as ${state}`)
   }
   const repeated = rings.filter(({ delivery_id }) => {

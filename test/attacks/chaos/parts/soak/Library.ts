@@ -136,7 +136,7 @@ export const makeLibrary = Effect.fnUntraced(function* ({ load, on, project_id }
         if (task?.answer?.text !== choice) violations.push(`an answer did not come: ${id}`)
         const finished = { id, expected_version: task?.version, status: "done" }
         if (task !== undefined) yield* write("close", n, "task_update", finished)
-        yield* load.rest(14_000)
+        yield* load.rest(40_000)
       })
     )
   })

@@ -16,7 +16,12 @@ export const makeTrials = ({ on, replicas }: Pick<Ground, "on" | "replicas">, fo
   const tryOne = (name: string) =>
     backups.verify(Option.some(join(folder, name))).pipe(
       Effect.map(({ outcome }) => tried.set(name, outcome)),
-      Effect.catchTag("BackupNotGood", ({ message }) => Effect.sync(() => failed.push(message))),
+      Effect.catchTag("BackupNotGood", ({ message }) =>
+        Effect.sync(() => {
+          tried.set(name, "not good")
+          failed.push(message)
+        })
+      ),
       Effect.ignore
     )
   const turn = Effect.suspend(() => Effect.forEach(untried(), tryOne, { discard: true }))
@@ -29,7 +34,7 @@ export const makeTrials = ({ on, replicas }: Pick<Ground, "on" | "replicas">, fo
 
   return {
     trying: Effect.forever(Effect.delay(turn, "2 seconds")),
-    settled: turn,
+    settled: Effect.repeat(Effect.delay(turn, "1 second"), { until: () => untried().length === 0, times: 30 }),
     figures: () => ({ backups: made().length, restored: [...tried.values()].filter((one) => one === "restored").length }),
     violations: () => [
       ...failed,
