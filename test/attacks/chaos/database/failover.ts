@@ -174,9 +174,7 @@ const attack = Effect.gen(function* () {
       }
     }
   })
-  yield* other.during(
-    load.during(striking, callers.flatMap(({ turns }) => turns).map(Effect.orDie)).pipe(Effect.orDie)
-  )
+  yield* other.during(load.during(striking, callers.flatMap(({ turns }) => turns).map(Effect.orDie)).pipe(Effect.orDie))
 
   yield* load.settled(sql)
   yield* other.settled(sql)

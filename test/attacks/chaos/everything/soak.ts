@@ -12,7 +12,6 @@
  */
 import { Effect, Fiber, References, Schedule } from "effect"
 import { randomBytes } from "node:crypto"
-import * as fs from "node:fs"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { search, utf8 } from "../../../support/attacks/Canaries.ts"
@@ -187,10 +186,7 @@ const soak = Effect.gen(function* () {
            and reference = any (${[...subjects]}::uuid[])`,
       (rings) => ({ rings, wrong: Judge.amiss(subjects, devices, rings, weather.accepted(), windows) })
     )
-  const rings = [
-    yield* rung(ringing.blocked, bells.devices),
-    yield* rung(reading.asked, libraryBells.devices)
-  ]
+  const rings = [yield* rung(ringing.blocked, bells.devices), yield* rung(reading.asked, libraryBells.devices)]
   const logged = Object.fromEntries(
     Object.entries(replicas).map(([name, { output }]) => [name, utf8(output.join("\n"))])
   )
@@ -214,7 +210,7 @@ const soak = Effect.gen(function* () {
     minutes,
     database: ground.by,
     requests: exchanges.length,
-    ...addUp([load.counts(), other.counts()]),
+    ...load.counts(),
     ...reading.figures(),
     ...doomed.figures(),
     ...trials.figures(),
@@ -229,12 +225,12 @@ const soak = Effect.gen(function* () {
     judged: { times: isWhole, memory: isWhole }
   }
   process.stderr.write(`\n${report({ times, memory, windows, rows: sizes })}\n\n`)
-  // By the clock of the machine.
+  // By the clock of the machine. A page has no code.
   const attacks = hostile.failed.map(({ at, means: kind, outcome }) => ({
     kind: `hostile ${kind}`,
     at: at - performance.timeOrigin,
     millis: 0,
-    outcome
+    outcome: outcome === "503" ? "503 bridge_persistence_error" : outcome
   }))
   return {
     figures,

@@ -25,8 +25,7 @@ export const countRows = ({ sql }: Pick<Beside, "sql">, tables: ReadonlyArray<st
     Effect.forEach(tables, (table) =>
       Effect.map(sql<{ readonly n: number }>`select count(*)::int as n from ${sql(table)}`, ([row]) => row!.n)
     ),
-    (counts): Readonly<Record<string, number>> =>
-      Object.fromEntries(tables.map((table, n) => [table, counts[n]!]))
+    (counts): Readonly<Record<string, number>> => Object.fromEntries(tables.map((table, n) => [table, counts[n]!]))
   ).pipe(Effect.orDie)
 
 /** How many rows each table had, and a sentence for each table that keeps some. */

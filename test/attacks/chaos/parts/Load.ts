@@ -33,7 +33,8 @@ interface Pace {
 }
 const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 
-const temporary = new Set(["503 bridge_persistence_error", "no answer"])
+/** A database that is away makes calls so long that a project with many of them is refused further ones for a while. */
+const temporary = new Set(["503 bridge_persistence_error", "200 limit_exceeded", "no answer"])
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (

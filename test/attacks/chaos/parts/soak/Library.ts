@@ -149,7 +149,7 @@ export const makeLibrary = Effect.fnUntraced(function* ({ load, on, project_id }
       const { answer } = yield* load.once(
         "signin",
         signIn(on, { client_id, token: person.token }),
-        ({ refresh_token }) => (refresh_token === undefined ? "no token" : "200")
+        ({ refresh_token }) => (refresh_token === undefined ? "no answer" : "200")
       )
       if (answer?.refresh_token !== undefined) granted.push(answer.access_token, answer.refresh_token)
       yield* load.rest(20_000)

@@ -35,7 +35,10 @@ export const makeTrials = ({ on, replicas }: Pick<Ground, "on" | "replicas">, fo
   return {
     trying: Effect.forever(Effect.delay(turn, "2 seconds")),
     settled: Effect.repeat(Effect.delay(turn, "1 second"), { until: () => untried().length === 0, times: 30 }),
-    figures: () => ({ backups: made().length, restored: [...tried.values()].filter((one) => one === "restored").length }),
+    figures: () => ({
+      backups: made().length,
+      restored: [...tried.values()].filter((one) => one === "restored").length
+    }),
     violations: () => [
       ...failed,
       ...made().flatMap((name) => (tried.has(name) ? [] : [`${name} was not tried`])),

@@ -29,7 +29,8 @@ const unauthorized: Record<string, number> = {}
 const maxima: Record<string, number> = {}
 const failed: Array<Report["failed"][number]> = []
 
-const pause = (millis: number, playing: AbortSignal) => setTimeout(millis, undefined, { signal: playing }).catch(() => {})
+const pause = (millis: number, playing: AbortSignal) =>
+  setTimeout(millis, undefined, { signal: playing }).catch(() => {})
 
 const run = async (name: string, playing: AbortSignal) => {
   const tally = (outcomes[name] ??= {})
