@@ -68,6 +68,9 @@ const documented = new Set(
     .filter((code) => code !== "")
 )
 
+/** A primary is away for half a minute. */
+const inAFailover = { schedule: Schedule.spaced("2 seconds"), times: 60 }
+
 const seen = { minutes: 0, requests: 0, faults: 0 }
 let failures = (): ReadonlyArray<string> => []
 
@@ -148,7 +151,7 @@ const soak = Effect.gen(function* () {
       yield* at(minute)
       looks.push(...lookAt(ground, minute))
       if (minute % (minutes / Judge.parts) < 1 && sizes.length < Judge.parts)
-        sizes.push(yield* Effect.retry(countRows(on, counted), { schedule: Schedule.spaced("2 seconds"), times: 60 }))
+        sizes.push(yield* Effect.retry(Effect.sandbox(countRows(on, counted)), inAFailover))
       Object.assign(seen, { minutes: minute, requests: load.exchanges.length + other.exchanges.length })
       process.stderr.write(`minute ${minute}: ${JSON.stringify({ ...seen, violations: failures().length })}\n`)
     }
