@@ -21,6 +21,7 @@ const window = (given: Partial<Window> = {}): Window => ({
   from: 1000,
   to: 2000,
   calm: 3000,
+  remembered: 9000,
   explains: ["503 bridge_persistence_error", "no answer"],
   ...given
 })
@@ -34,6 +35,11 @@ describe("answers", () => {
     assert.isFalse(isUnexplained(exchange(1500, "no answer")))
     assert.isFalse(isUnexplained(exchange(1500, "409 stale_version")))
     assert.isFalse(isUnexplained(exchange(995, "no answer", 10)), "begun before it")
+  })
+  it("about long calls are explained for as long as those are remembered", () => {
+    assert.isFalse(isUnexplained(exchange(8000, "200 limit_exceeded concurrent_calls")))
+    assert.isTrue(isUnexplained(exchange(9000, "200 limit_exceeded concurrent_calls")))
+    assert.isTrue(isUnexplained(exchange(8000, "200 limit_exceeded writes_per_minute")))
   })
   it("outside of a fault are not", () => {
     assert.isTrue(isUnexplained(exchange(2000, "503 bridge_persistence_error")))
@@ -139,7 +145,7 @@ describe("rings", () => {
   it("that came once pass, and twice if a fault came between", () => {
     assert.deepStrictEqual(judge([ring()]), [])
     assert.deepStrictEqual(judge([ring()], [900, 1100]), [])
-    assert.deepStrictEqual(judge([ring()], [2100, 2200]), ["1 rings came twice without a fault between"])
+    assert.deepStrictEqual(judge([ring()], [2100, 2200]), ["1 rings came twice although nothing was interrupted"])
   })
   it("that are missing, doubled or delivered to nobody do not", () => {
     assert.deepStrictEqual(judge([]), ["1 of 1 rings have no row"])

@@ -57,6 +57,8 @@ export interface ApnsSimulator {
   /** Every request, answered or not. */
   requests: number
   sessions: number
+  /** When connections were closed by a fault: answers that were under way are lost, too. */
+  readonly killed: Array<number>
   /** How many requests a session answers before it sends GOAWAY. */
   goawayAfter: number | undefined
   /** Closes every connection; hanging requests are lost. */
@@ -83,6 +85,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         answersAfter: 0,
         requests: 0,
         sessions: 0,
+        killed: [],
         goawayAfter: undefined,
         drop: () => {
           for (const session of open) session.destroy()
@@ -120,7 +123,10 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
               session.goaway(0, undefined, Buffer.from(JSON.stringify({ reason: "Shutdown" })))
               session.close()
             }
-            if (fault === "kill" || fault === "take and kill") session.destroy()
+            if (fault === "kill" || fault === "take and kill") {
+              simulator.killed.push(performance.now())
+              session.destroy()
+            }
           })
         })
       })

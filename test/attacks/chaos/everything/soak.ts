@@ -175,6 +175,7 @@ const soak = Effect.gen(function* () {
   yield* doomed.settled
   yield* drained(sql)
   yield* trials.settled
+  const interruptions = [...windows, ...weather.interrupted()]
   const rung = (subjects: ReadonlySet<string>, devices: ReadonlyArray<string>) =>
     Effect.map(
       sql<Judge.Ring>`
@@ -187,7 +188,7 @@ const soak = Effect.gen(function* () {
          where kind = 'task.needs_decision'
            and device_id = any (${devices}::uuid[])
            and reference = any (${[...subjects]}::uuid[])`,
-      (rings) => ({ rings, wrong: Judge.amiss(subjects, devices, rings, weather.accepted(), windows) })
+      (rings) => ({ rings, wrong: Judge.amiss(subjects, devices, rings, weather.accepted(), interruptions) })
     )
   const rings = [yield* rung(ringing.blocked, bells.devices), yield* rung(reading.asked, libraryBells.devices)]
   const logged = Object.fromEntries(

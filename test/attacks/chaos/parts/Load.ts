@@ -34,7 +34,9 @@ interface Pace {
 const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 
 /** A database that is away makes calls so long that a project with many of them is refused further ones for a while. */
-const temporary = new Set(["503 bridge_persistence_error", "200 limit_exceeded", "no answer"])
+const isTemporary = (outcome: string) =>
+  outcome === "503 bridge_persistence_error" || outcome === "no answer" || outcome === callsTooLong
+export const callsTooLong = "200 limit_exceeded concurrent_calls"
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (
@@ -107,7 +109,7 @@ export const loadOf = Effect.fnUntraced(function* (
   ) {
     for (;;) {
       const { answer, outcome } = yield* once(what, request, outcomeOf)
-      if (temporary.has(outcome)) {
+      if (isTemporary(outcome)) {
         yield* Effect.sleep(pace.repeat * (0.7 + 0.6 * draw()))
         continue
       }
@@ -334,6 +336,10 @@ export const httpOutcome = ({ code, headers, status }: Answer) =>
     ...((status === 503 || status === 429) && headers.get("retry-after") === null ? ["without Retry-After"] : [])
   ].join(" ")
 
-/** A tool's failure is a result with HTTP status 200; it is counted like the status of its code. */
-export const toolOutcome = ({ answer, code }: Called) =>
-  code === undefined ? `${answer.status}` : `${code === "bridge_persistence_error" ? 503 : answer.status} ${code}`
+/** A tool's failure is a result with HTTP status 200, and may name a limit; 503 is counted like the status of its code. */
+export const toolOutcome = ({ answer, code, details }: Called) =>
+  [
+    `${code === "bridge_persistence_error" ? 503 : answer.status}`,
+    ...(code === undefined ? [] : [code]),
+    ...(details?.limit === undefined ? [] : [details.limit])
+  ].join(" ")

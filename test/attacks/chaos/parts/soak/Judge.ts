@@ -3,7 +3,7 @@
  */
 import { slope } from "../../../../support/run/Heap.ts"
 import { percentile } from "../../harness.ts"
-import type { Exchange } from "../Load.ts"
+import { callsTooLong, type Exchange } from "../Load.ts"
 
 /** A fault, from its beginning until the service answers again. */
 export interface Window {
@@ -12,6 +12,8 @@ export interface Window {
   readonly to: number
   /** When it is as fast as before: a failed node has come back. */
   readonly calm: number
+  /** Until when a project may be refused calls, because those that waited are counted as long (decisions.md, Budgets of a project). */
+  readonly remembered: number
   /** The outcomes that the fault explains, besides documented refusals of what came twice. */
   readonly explains: ReadonlyArray<string>
 }
@@ -26,9 +28,10 @@ export const unexplained = (
   documented: ReadonlySet<string>
 ): ReadonlyArray<string> => {
   const isExplained = ({ at, millis, outcome }: Exchange) =>
-    windows.some(({ explains, from, to }) => {
+    windows.some(({ explains, from, remembered, to }) => {
+      if (outcome === callsTooLong && overlap(at, millis, from, remembered)) return true
       if (!overlap(at, millis, from, to)) return false
-      const [, status, code] = /^(\d{3}) (\S+)$/.exec(outcome) ?? []
+      const [, status, code] = /^(\d{3}) (\S+)( \S+)?$/.exec(outcome) ?? []
       return explains.includes(outcome) || (Number(status) < 500 && documented.has(code!))
     })
   const found = exchanges.filter((one) => !isSuccess(one.outcome) && !isExplained(one))
@@ -150,14 +153,14 @@ export interface Ring {
 /**
  * Each subject rings each device once: it was delivered, or is dead as docs/protocol.md says, after eight attempts or an
  * answer that is none of 2xx, 410, 429 and 5xx, or it gave way to a newer one. `accepted`: when a receiver took each delivery. It may take one twice only
- * if a fault came between.
+ * if its answer was lost: there was an interruption between.
  */
 export const amiss = (
   subjects: ReadonlySet<string>,
   devices: ReadonlyArray<string>,
   rings: ReadonlyArray<Ring>,
   accepted: ReadonlyMap<string, ReadonlyArray<number>>,
-  windows: ReadonlyArray<Pick<Window, "from" | "to">>
+  interruptions: ReadonlyArray<Pick<Window, "from" | "to">>
 ): ReadonlyArray<string> => {
   const found: Array<string> = []
   const count = (many: number, what: string) => void (many > 0 && found.push(`${many} ${what}`))
@@ -177,8 +180,8 @@ export const amiss = (
   const repeated = rings.filter(({ delivery_id }) => {
     const times = accepted.get(delivery_id) ?? []
     const [first, last] = [Math.min(...times), Math.max(...times)]
-    return times.length > 1 && !windows.some(({ from, to }) => overlap(first, last - first, from, to))
+    return times.length > 1 && !interruptions.some(({ from, to }) => overlap(first, last - first, from, to))
   })
-  count(repeated.length, "rings came twice without a fault between")
+  count(repeated.length, "rings came twice although nothing was interrupted")
   return found
 }

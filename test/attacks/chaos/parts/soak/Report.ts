@@ -22,7 +22,7 @@ export const report = (given: {
       memory.map(({ files, mib, process, top_mib }) => [process, mib, files, top_mib])
     ),
     table(
-      ["Fault", "seconds until all wrote again"],
+      ["Fault", "seconds"],
       windows.map(({ from, to, why }) => [why, Math.round((to - from) / 100) / 10])
     ),
     table(

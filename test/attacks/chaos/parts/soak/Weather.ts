@@ -40,7 +40,9 @@ export const makeWeather = Effect.fnUntraced(function* (folder: string) {
       else phones.faults.set(token, fault)
     }
   }
+  const closed: Array<number> = []
   const gone = Effect.sync(() => {
+    closed.push(performance.now())
     plain!.close()
     plain!.closeAllConnections()
   })
@@ -94,6 +96,8 @@ export const makeWeather = Effect.fnUntraced(function* (folder: string) {
     /** One stretch after the other, each as long, for ever. */
     changing: (millis: number) => Effect.forever(Effect.forEach(stretches, (one) => Effect.delay(one, millis))),
     accepted,
+    /** When connections were closed: what was taken and not answered yet comes again. */
+    interrupted: () => [...closed, ...phones.killed].map((at) => ({ from: at - 100, to: at + 100 })),
     embedded: () => embedder.received.length
   }
 })
