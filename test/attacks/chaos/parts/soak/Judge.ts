@@ -88,7 +88,7 @@ const rounded = (value: number) => Math.round(value * 10) / 10
 /** How much slower the last sixth may be than the second, and the milliseconds by which two measurements differ anyway. */
 const [slower, apart] = [1.5, 5]
 /** Requests of a sixth below which its percentile is one of the slowest few. */
-const enough = { p50: 20, p99: 300 }
+export const enough = { p50: 20, p99: 300 }
 
 /** Kinds that were slower in the last sixth than in the second. */
 export const slowed = (table: ReturnType<typeof sixths>): ReadonlyArray<string> =>

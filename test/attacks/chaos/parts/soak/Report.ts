@@ -1,5 +1,5 @@
-/** The figures of a soak as the tables of docs/proof.md. */
-import type { growths, sixths, Window } from "./Judge.ts"
+/** The figures of a soak as the tables of docs/proof.md; of the times, those that are judged. */
+import { enough, type growths, type sixths, type Window } from "./Judge.ts"
 
 const table = (head: ReadonlyArray<string>, lines: ReadonlyArray<ReadonlyArray<string | number>>) =>
   [head, head.map((_, n) => (n === 0 ? "---" : "--:")), ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
@@ -11,7 +11,9 @@ export const report = (given: {
   readonly rows: ReadonlyArray<Readonly<Record<string, number>>>
 }) => {
   const { memory, rows, times, windows } = given
-  const kinds = [...times].toSorted(([, left], [, right]) => total(right) - total(left))
+  const kinds = [...times]
+    .filter(([, row]) => Math.min(row[1]!.requests, row.at(-1)!.requests) >= enough.p50)
+    .toSorted(([, left], [, right]) => total(right) - total(left))
   return [
     table(
       ["p50 / p99 in ms", "1st sixth", "2nd", "3rd", "4th", "5th", "6th", "requests"],
