@@ -4,6 +4,7 @@ import { Effect, Layer } from "effect"
 import { announceStopped } from "./platform/process/Banner.ts"
 import { exitCode, explain } from "./platform/process/Exit.ts"
 import { logging, logLevel } from "./platform/process/Logging.ts"
+import { beforeFirstStart } from "./platform/process/FirstStart.ts"
 import { handleSignals } from "./platform/process/Signals.ts"
 import { processSetting, Settings } from "./platform/settings/Settings.ts"
 import { followParent, workerNumber } from "./platform/workers/Workers.ts"
@@ -29,6 +30,7 @@ const supervise = Effect.gen(function* () {
 
 const main = Effect.gen(function* () {
   if (workerNumber !== undefined) return yield* Effect.annotateLogs(serve, "worker", workerNumber)
+  yield* beforeFirstStart
   return yield* (yield* processSetting) === 1 ? serve : supervise
 })
 

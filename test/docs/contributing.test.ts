@@ -54,7 +54,11 @@ describe("the table of what to touch", () => {
 describe("CONTRIBUTING.md", () => {
   it("links pages and names paths that exist", () => {
     const linked = [...text.matchAll(/\]\(([^)#]+)[^)]*\)/g)].map(([, path]) => path!)
-    const named = [...text.matchAll(/`((?:src|cli|test|docs|migrations|scripts|bench|deploy)(?:\/[\w./-]*)?)`/g)]
+    const named = [
+      ...text.matchAll(
+        /`((?:src|cli|test|docs|migrations|scripts|bench|deploy|examples|packages|plugins)(?:\/[\w./-]*)?)`/g
+      )
+    ]
     for (const path of [...linked, ...named.map(([, path]) => path!)])
       assert.isTrue(existsSync(join(packageRoot, path)), path)
   })

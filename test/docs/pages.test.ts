@@ -18,9 +18,9 @@ const pages = ["README.md", "SECURITY.md", ...markdown.map((name) => `docs/${nam
 
 describe("every page", () => {
   it.each(pages)("$page names only paths that exist in this repository", ({ page, text }) => {
-    const named = [...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy)\/[\w./-]*)`/g)].map(
-      ([, path]) => path!
-    )
+    const named = [
+      ...text.matchAll(/`((?:src|test|cli|scripts|migrations|docs|deploy|bench|examples|packages|plugins)\/[\w./-]*)`/g)
+    ].map(([, path]) => path!)
     const inside = page === "README.md" ? text.replaceAll(sources, "#") : text
     const linked = [...inside.matchAll(/\]\(([^)#]+)[^)]*\)|(?:src|srcset)="([^"]+)"/g)].map(([, path, picture]) =>
       join(dirname(page), path ?? picture!)
@@ -36,21 +36,22 @@ describe("every page", () => {
 })
 
 describe("every link between pages", () => {
+  const linked = [...pages, ...["CONTRIBUTING.md", "CHANGELOG.md"].map((page) => ({ page, text: read(page) }))]
   const anchors = new Map(
-    [...pages.map(({ page }) => page), "CONTRIBUTING.md", "CHANGELOG.md"].map((page) => {
-      const ids = outline(rendered(page, read(page)).text).map(({ id }) => id)
+    linked.map(({ page, text }) => {
+      const ids = outline(rendered(page, text).text).map(({ id }) => id)
       return [page, new Set(ids)] as const
     })
   )
 
-  it.each(pages)("$page leads to the section that it names", ({ text }) => {
+  it.each(linked)("$page leads to the section that it names", ({ text }) => {
     assert.deepStrictEqual(
       text.match(/"[^"\n]+" in (?:[a-z]+\.md|\[[a-z]+\.md\]\([a-z/]+\.md\))(?!#)|[a-z]+\.md, "[^"\n]+"/g) ?? [],
       []
     )
   })
 
-  it.each(pages)("$page names headings that exist, as GitHub and /docs call them", ({ page, text }) => {
+  it.each(linked)("$page names headings that exist, as GitHub and /docs call them", ({ page, text }) => {
     for (const [, path, id] of text.matchAll(/\]\(([^)#]*)#([^)]+)\)/g)) {
       const to = path === "" ? page : join(dirname(page), path!)
       assert.isTrue(anchors.get(to)?.has(id!), `${to}#${id}`)

@@ -228,6 +228,7 @@ describe("a copy of dist/ alone", () => {
     const started = program("main")
     assert.strictEqual(started.status, 78, started.stdout)
     assert.include(started.stdout, "No PostgreSQL is installed for this machine")
+    assert.isFalse(existsSync(join(alone, "data")), "nothing is left behind")
   })
 })
 

@@ -3,9 +3,12 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawn } from "node:child_process"
+import { once } from "node:events"
 import { existsSync } from "node:fs"
+import { type AddressInfo, createServer } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
+import { text } from "node:stream/consumers"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { send } from "../support/network/Http.ts"
 import { freePort, serviceProcess } from "../support/service/Process.ts"
@@ -221,6 +224,24 @@ const withEmbeddedDatabase = Effect.gen(function* () {
   })
   const { directory } = yield* postgresFiles(data)
   return { child, pidFile: join(directory, "postmaster.pid") }
+})
+
+describe("a first start with the embedded database", () => {
+  it.live.each(["SERVICE_PORT", "SERVICE_METRICS_PORT"])("leaves nothing behind if %s is taken", (setting) =>
+    Effect.gen(function* () {
+      const data = yield* dataFolder()
+      const taken = createServer().listen(0, "127.0.0.1")
+      yield* Effect.addFinalizer(() => Effect.sync(() => taken.close()))
+      yield* Effect.promise(() => once(taken, "listening"))
+      const { port } = taken.address() as AddressInfo
+      const env = { PATH: process.env["PATH"], SERVICE_DATA_DIR: data, SERVICE_PORT: "0", [setting]: String(port) }
+      const child = spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "inherit"] })
+      const [output, [code]] = yield* Effect.promise(() => Promise.all([text(child.stdout), once(child, "exit")]))
+      assert.include(output, "Cannot listen")
+      assert.strictEqual(code, 1)
+      assert.isFalse(existsSync(data))
+    })
+  )
 })
 
 describe("a server with the embedded database", () => {

@@ -59,7 +59,7 @@ const rows = [
   copies("approved_account_reference", "reference"),
   copies("project_token", "token_id", hashed("token_hash")),
   copies("oauth_client", "client_id"),
-  `update oauth_grant set client_id = '${a}'`,
+  `update oauth_grant set client_id = '${a}', project_token_id = '${a}'`,
   copies("oauth_grant", "grant_id"),
   copies("push_outbox", "delivery_id", "|| jsonb_build_object('event_id', copy)"),
   copies("mobile_device", "device_id", hashed("token_lookup")),
@@ -125,6 +125,7 @@ const ascending: Readonly<Record<string, Read>> = {
   )
 }
 const descending: Readonly<Record<string, Read>> = {
+  "grants of a token": keysOf("grant_id", (sql, page) => GrantStore.make(sql).own(a, page, now)),
   phones: keysOf("device_id", (sql, page) => DeviceStore.make(sql).list(project, page)),
   "dead letters of one instant": keysOf("delivery_id", (sql, page) => PushAdminStore.make(sql).listDead(page)),
   "audit events of one instant": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(project, page)),

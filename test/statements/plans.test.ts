@@ -111,6 +111,7 @@ const lists: Readonly<Record<string, Run>> = {
   documents: (sql) => DocumentStore.make(sql).list(bigProject, page),
   "project tokens": (sql) => ProjectTokenStore.make(sql).list(bigProject, page, now),
   "sign-ins of a project": (sql) => GrantStore.make(sql).list(bigProject, page, now),
+  "sign-ins of a token": (sql) => GrantStore.make(sql).own("00000000-0001-7000-8000-000000000002", page, now),
   "sign-ins": (sql) => GrantStore.make(sql).list(undefined, page, now),
   clients: (sql) => ClientStore.make(sql).list(page, now),
   phones: (sql) => DeviceStore.make(sql).list(bigProject, page),

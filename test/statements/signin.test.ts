@@ -226,6 +226,32 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     }
   })
 
+  testConditions(it, "a person's grant is theirs", {
+    given: signedIn,
+    act: (sql) => GrantStore.make(sql).own(ids.projectToken, firstPage, now),
+    actsOn: {
+      ...lastingToken,
+      "before the exchange of its code": "update oauth_grant set activated_at = null",
+      "without a code, which was exchanged": "delete from oauth_code"
+    },
+    actsNotOn: {
+      "of another project token": `update oauth_grant set project_token_id = '${id(19)}'`,
+      "whose code nobody came for": `update oauth_grant set activated_at = null; update oauth_code set expires_at = ${sqlNow}`,
+      "whose code is another's": `update oauth_grant set activated_at = null;
+        update oauth_code set grant_id = '${id(39)}'`,
+      ...grantOver
+    }
+  })
+  testConditions(it, "a person ends their grant", {
+    given: signedIn,
+    act: (sql) => GrantStore.make(sql).end(ids.grant, "revoked_by_person", now, ids.projectToken),
+    actsOn: { "after it ended": endGrant },
+    actsNotOn: {
+      "if it is another one": `update oauth_grant set grant_id = '${id(39)}'`,
+      "of another project token": `update oauth_grant set project_token_id = '${id(19)}'`
+    }
+  })
+
   const endedFor = (reason: string) => `update oauth_grant set revoked_at = ${past}, end_reason = '${reason}'`
   testConditions(it, "a grant ends with its project token", {
     given: signedIn,

@@ -8,7 +8,7 @@ import { Sessions } from "../../signin/sessions/Sessions.ts"
 import { ProjectTokens } from "../../signin/access/ProjectTokens.ts"
 import { act } from "./Actions.ts"
 import { namesFor } from "./Actors.ts"
-import { grantRow } from "./AgentsPage.ts"
+import { grantRow } from "./AppsPage.ts"
 import { command, empty, mark, meta, more, name, projectLink, time } from "./Parts.ts"
 import { isUuid, NotHere, type ServiceView } from "./View.ts"
 

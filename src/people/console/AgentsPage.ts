@@ -2,10 +2,11 @@
 import { Effect } from "effect"
 import { html, type Html } from "../../platform/html/Html.ts"
 import { type ProjectToken, ProjectTokens } from "../../signin/access/ProjectTokens.ts"
-import { type Grant, Grants } from "../../signin/oauth/grants/Grants.ts"
+import { Grants } from "../../signin/oauth/grants/Grants.ts"
 import { type PersonKey, PersonKeys } from "../../signin/passkeys/PersonKeys.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"
 import { act } from "./Actions.ts"
+import { appsPath, grantRow } from "./AppsPage.ts"
 import { command, empty, mark, meta, more, time } from "./Parts.ts"
 import { isUuid, NotHere, pathOf, type View } from "./View.ts"
 
@@ -38,6 +39,10 @@ export const agentsPage = Effect.gen(function* () {
       body: html`<h1>Agents</h1>
         <p class="soft">What agents and people use this project with. A sign-in ends with the token that allowed it.</p>
         <h2>Sign-ins of apps</h2>
+        ${
+          session.token !== undefined &&
+          html`<p class="soft small">Those that you allowed you can end: <a href="${appsPath}">Apps you let in</a>.</p>`
+        }
         ${
           signIns.length === 0
             ? empty("No app has signed in.", "An agent signs in by itself when it is connected to the address of /mcp.")
@@ -75,9 +80,8 @@ export const agentsPage = Effect.gen(function* () {
   })
 })
 
-const statuses = {
+const tokenStatuses = {
   active: mark("active", "good"),
-  waiting: mark("signing in", "info"),
   revoked: mark("ended"),
   expired: mark("expired")
 } as const
@@ -89,35 +93,6 @@ const keyStatuses = {
 } as const
 
 const used = (at: Date | null, now: Date) => (at === null ? "never used" : html`last used ${time(at, now)}`)
-
-/** `more` is what else the line says, such as the project. */
-export const grantRow = (grant: Grant, session: Session, now: Date, project?: Html): Html => {
-  const { client_id, client_name, created_at, end_reason, expires_at, grant_id, last_used_at, scopes, status } = grant
-  const isOver = status === "revoked" || status === "expired"
-  return html`<li>
-    <div class="line">
-      <span><b class="name">${client_name}</b> <span class="id">${client_id}</span></span>
-      <span>${statuses[status]}</span>
-    </div>
-    ${meta(
-      project,
-      used(last_used_at, now),
-      html`signed in ${time(created_at, now)}`,
-      isOver ? end_reason?.replaceAll("_", " ") : html`ends ${time(expires_at, now)}`,
-      scopes.join(" ")
-    )}
-    ${
-      !isOver &&
-      act(
-        session,
-        "revoke-oauth-grant",
-        { grant: grant_id },
-        `sign-in of ${client_name} ${grant_id.slice(-8)}`,
-        "The app loses its access at once. Somebody can sign in again with a project token."
-      )
-    }
-  </li>`
-}
 
 const keyRow = (
   { created_at, label, last_used_at, person_key_id, project_token_id, status }: PersonKey,
@@ -150,7 +125,7 @@ const tokenRow = (token: ProjectToken, session: Session, now: Date): Html => {
   return html`<li>
     <div class="line">
       <span><b class="name">${called}</b> ${isOwn && mark("yours", "info")}</span>
-      <span>${mark(role)} ${!opens_console && mark("agents only")} ${statuses[token.status]}</span>
+      <span>${mark(role)} ${!opens_console && mark("agents only")} ${tokenStatuses[token.status]}</span>
     </div>
     ${meta(
       // Sign-ins at the console are no use of a token at /mcp, which is what `last_used_at` tells.

@@ -111,7 +111,8 @@ const who = ({ csrf, person_key_id, token }: Session) =>
                 <span class="id">${token.token_id}</span>.
               </p>
               <p>Role: ${mark(token.role)}</p>
-              <p><a href="/console/keys">Your passkeys</a></p>`
+              <p><a href="/console/keys">Your passkeys</a></p>
+              <p><a href="/console/apps">Apps you let in</a></p>`
       }
       <form method="post" action="/console/sign-out">
         <input type="hidden" name="csrf" value="${csrf}" />

@@ -26,11 +26,19 @@ import { pageHeaders } from "../../platform/html/Page.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
-import { isFormOf, type Session, Sessions, type SignedIn, WrongCredential } from "../../signin/sessions/Sessions.ts"
+import {
+  isFormOf,
+  type Session,
+  Sessions,
+  type SessionToken,
+  type SignedIn,
+  WrongCredential
+} from "../../signin/sessions/Sessions.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/Errors.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { passkeyHeaders } from "../../signin/passkeys/Card.ts"
+import type { PersonKeyRefusal } from "../../signin/passkeys/Errors.ts"
 import { keyOfPasskey, PersonKeys, WrongKey } from "../../signin/passkeys/PersonKeys.ts"
 import { preSession } from "../../signin/passkeys/PreSession.ts"
 import { sessionCookie } from "../../signin/sessions/SessionCookie.ts"
@@ -40,6 +48,7 @@ import { accessPage } from "./AccessPage.ts"
 import { doneSentence, operatorActions } from "./Actions.ts"
 import { activityPage } from "./ActivityPage.ts"
 import { agentsPage } from "./AgentsPage.ts"
+import { appsDone, appsPage, appsPath, endApp } from "./AppsPage.ts"
 import { bridgesPage } from "./BridgesPage.ts"
 import { documentsPage } from "./DocumentsPage.ts"
 import { entryPage } from "./EntryPage.ts"
@@ -387,47 +396,62 @@ const routes = HttpRouter.use((router) =>
       )
     })
 
-    const showKeys = yield* keysPage
-    const runKeyAction = yield* keyActions
-    const keysFrame = (session: Session, query = new URLSearchParams()): Frame => ({
+    /** Frames what a person has of their own, beside the pages of their project. */
+    const ownFrame = (session: Session, done?: string): Frame => ({
       session,
-      section: "keys",
       project: session.token && {
         project_id: session.token.project_id,
         name: session.token.project_name,
         disabled: false
       },
-      done: keysDone(query)
+      done
     })
 
-    yield* page(keysPath, (session, request) =>
-      Effect.gen(function* () {
-        if (session.token === undefined) return yield* new NotHere()
-        const { userAgent } = yield* Caller
-        const shown = yield* showKeys(session, session.token, userAgent)
-        return showFramed(200, framed(keysFrame(session, new URLSearchParams(queryOf(request))), shown))
-      }).pipe(inTurn(session, false))
-    )
+    /** A page of what a person has of their own, which an operator has not. */
+    const ownPage = (
+      path: HttpRouter.PathInput,
+      render: (session: Session, token: SessionToken, query: URLSearchParams) => Effect.Effect<Shown, Failure>,
+      done: (query: URLSearchParams) => string | undefined
+    ) =>
+      page(path, (session, request) =>
+        Effect.gen(function* () {
+          if (session.token === undefined) return yield* new NotHere()
+          const query = new URLSearchParams(queryOf(request))
+          const shown = yield* render(session, session.token, query)
+          return showFramed(200, framed(ownFrame(session, done(query)), shown))
+        }).pipe(inTurn(session, false))
+      )
 
-    yield* form(keysPath, (fields, request) =>
-      Effect.gen(function* () {
-        const session = Option.getOrUndefined(yield* sessionOf(request))
-        if (session === undefined) return end("signed_out")
-        if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
-        const wait = yield* changes.take(session.token?.token_id ?? session.session_id)
-        if (wait > 0) return fail("busy", wait)
-        return yield* runKeyAction(session, fields).pipe(
-          Effect.map((action) => redirect(`${keysPath}?done=${action}`)),
-          Effect.catch((refusal) =>
-            refusal._tag === "bridge_persistence_error"
-              ? Effect.fail(refusal)
-              : Effect.succeed(
-                  showFramed(refusal.status, told(keysFrame(session), "Nothing was changed", refusal.message))
-                )
+    /** The form of such a page. `run` returns what was done; what it refuses changes nothing. */
+    const ownForm = (
+      path: HttpRouter.PathInput,
+      run: (session: Session, fields: URLSearchParams) => Effect.Effect<string, NotHere | PersonKeyRefusal>
+    ) =>
+      form(path, (fields, request) =>
+        Effect.gen(function* () {
+          const session = Option.getOrUndefined(yield* sessionOf(request))
+          if (session === undefined) return end("signed_out")
+          if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
+          const wait = yield* changes.take(session.token?.token_id ?? session.session_id)
+          if (wait > 0) return fail("busy", wait)
+          return yield* run(session, fields).pipe(
+            Effect.map((done) => redirect(`${path}?done=${done}`)),
+            Effect.catchTag("NotHere", () => Effect.succeed(notHere(ownFrame(session)))),
+            Effect.catch((refusal) =>
+              refusal._tag === "bridge_persistence_error"
+                ? Effect.fail(refusal)
+                : Effect.succeed(
+                    showFramed(refusal.status, told(ownFrame(session), "Nothing was changed", refusal.message))
+                  )
+            )
           )
-        )
-      }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
-    )
+        }).pipe(Effect.catchTag("rate_limited", ({ retryAfter }) => Effect.succeed(fail("busy", retryAfter))))
+      )
+
+    yield* ownPage(keysPath, yield* keysPage, keysDone)
+    yield* ownForm(keysPath, yield* keyActions)
+    yield* ownPage(appsPath, yield* appsPage, appsDone)
+    yield* ownForm(appsPath, yield* endApp)
 
     /** The forms of a page's actions, which lead back to the page. Only an operator's session may send most of them. */
     const actions = (path: HttpRouter.PathInput) =>
@@ -599,6 +623,7 @@ export const ConsoleHttp = Layer.unwrap(
           onlyMethods("/console/enter", ["GET", "POST"]),
           onlyMethods("/console/sign-out", ["POST"]),
           onlyMethods(keysPath, ["GET", "POST"]),
+          onlyMethods(appsPath, ["GET", "POST"]),
           ...["tasks", "tasks/:id", "memory", "memory/:id", ...projectActionPages].map((path) =>
             onlyMethods(`/console/:project/${path}`, ["GET", "POST"])
           ),

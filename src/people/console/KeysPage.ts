@@ -12,17 +12,18 @@ import { type OwnKey, PersonKeys, userHandleOf } from "../../signin/passkeys/Per
 import type { RelyingParty } from "../../signin/passkeys/RelyingParty.ts"
 import { base64urlOf } from "../../signin/passkeys/WebAuthn.ts"
 import type { Session, SessionToken } from "../../signin/sessions/Sessions.ts"
+import { Caller } from "../../wire/Headers.ts"
 import { text } from "../../wire/Text.ts"
 import { browserOf, idIn } from "./OwnDevices.ts"
 import { empty, mark, meta, time } from "./Parts.ts"
 
 export const keysPath = "/console/keys"
 
-/** `userAgent` suggests a name. */
 export const keysPage = Effect.gen(function* () {
   const keys = yield* PersonKeys
   const { baseUrl } = yield* Settings
-  return Effect.fnUntraced(function* (session: Session, token: SessionToken, userAgent: string) {
+  return Effect.fnUntraced(function* (session: Session, token: SessionToken) {
+    const { userAgent } = yield* Caller
     const own = yield* keys.own(session)
     const accepted = own.map(({ credential_id }) => base64urlOf(credential_id)).join(" ")
     const { relyingParty } = keys

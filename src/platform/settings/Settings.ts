@@ -429,9 +429,12 @@ interface Known {
   readonly known: ReadonlySet<string>
 }
 
+/** What the settings will be once secrets.env is written; random values stand for secrets that are missing. */
+export const proposedSettings = readWith(proposedSecrets)
+
 export class Settings extends Context.Service<Settings, Read & Resolved & Known>()("service/Settings") {
   /** Reads twice: a wrong setting ends the start before secrets.env is written. */
-  static readonly layer = Layer.effect(Settings, Effect.andThen(readWith(proposedSecrets), readWith(generatedSecrets)))
+  static readonly layer = Layer.effect(Settings, Effect.andThen(proposedSettings, readWith(generatedSecrets)))
   /** For `doctor`, which changes nothing: secrets.env is read as it is. */
   static readonly layerAsKept = Layer.effect(Settings, readWith(keptSecrets))
 }

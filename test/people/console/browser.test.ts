@@ -14,6 +14,7 @@ import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
 import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
+import { makeApp, signIn } from "../../support/agents/SignIn.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/run/TestDatabase.ts"
 
@@ -66,6 +67,11 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
         const service = yield* Service
         const text = screenshots === undefined ? hostile : ""
         const { dependent_id, entry_id, project_id, task_id, token } = yield* makeBusyProject(service, text)
+        yield* signIn(service, {
+          client_id: yield* makeApp(service),
+          token: Redacted.make(token),
+          label: text.slice(0, 64)
+        })
         const home = `${service.url}/console/${project_id}`
         const paths = [
           "",
@@ -81,6 +87,7 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           "/phones",
           "/activity?kind=tasks"
         ].map((path) => home + path)
+        paths.push(`${service.url}/console/apps`)
         const { consoleErrors, page } = yield* openPage(options)
         yield* Effect.promise(async () => {
           await page.goto(`${service.url}/console`)
@@ -91,6 +98,8 @@ layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
           await page.keyboard.press("Enter")
           await page.waitForURL(home)
           await walk(page, look, paths)
+          await page.evaluate("for (const opened of document.querySelectorAll('.act')) opened.open = true")
+          assert.deepEqual(await pageFaults(page), [], "with the question open")
         })
         // Taking a picture adds a style, which the policy reports.
         if (screenshots === undefined) assert.deepEqual(consoleErrors, [], look)

@@ -13,6 +13,13 @@ import { Service } from "../../support/service/Service.ts"
 const screenshots = process.env["SCREENSHOTS"]
 const Walk = noChromium === undefined ? Layer.merge(Service.layer, Chromium.layer) : (Layer.empty as never)
 
+/** Texts of diagrams that are cut off, or smaller than 10 px. */
+const unreadable = `[...document.querySelectorAll("svg text")].flatMap((text) => {
+  const [box, frame] = [text, text.closest(".wide")].map((one) => one.getBoundingClientRect())
+  const scale = text.getScreenCTM().a * parseFloat(getComputedStyle(text).fontSize)
+  return scale < 10 || box.left < frame.left || box.right > frame.right ? [scale + " px: " + text.textContent] : []
+})`
+
 layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
   const walk = (name: string, steps: () => Effect.Effect<void, unknown, Service | Chromium | Scope.Scope>) =>
     it.effect(
@@ -57,6 +64,21 @@ layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
       })
     )
   }
+
+  for (const width of [390, 1280])
+    walk(`diagrams can be read whole on a screen of ${width} px`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* Service
+        const { page } = yield* openPage({ viewport: { width, height: 844 }, isMobile: width < 600 })
+        yield* Effect.promise(async () => {
+          for (const path of ["agents", "bridges", "proof"]) {
+            await page.goto(`${url}/docs/${path}`)
+            assert.deepEqual(await tooWide(page), [], path)
+            assert.deepEqual(await page.evaluate(unreadable), [], path)
+          }
+        })
+      })
+    )
 
   walk("a page of /docs prints dark on white, without the navigation", () =>
     Effect.gen(function* () {

@@ -191,7 +191,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
     })
   )
 
-  it.effect("draw the four flows, each with a description in words", () =>
+  it.effect("draw the four flows, each with a description in words, and show the state chart as a table", () =>
     Effect.gen(function* () {
       const shown = (yield* pageAt("/docs/bridges")) + (yield* pageAt("/docs/agents"))
       const pictures = shown.match(/<svg.*?<\/svg>/gs)!
@@ -207,7 +207,9 @@ layer(Service.layer)("the pages at /docs", (it) => {
       }
       const known = operations.flatMap(({ responses }) => Object.values(responses).flatMap(codesIn))
       for (const [, code] of pictures.join().matchAll(/>4\d\d ([a-z]+_[a-z_]+)</g)) assert.include(known, code)
-      assert.notInclude(shown, "sequenceDiagram")
+      const chart = yield* pageAt("/docs/proof")
+      assert.include(visible(chart), "without a token")
+      for (const source of ["sequenceDiagram", "stateDiagram"]) assert.notInclude(shown + chart, source)
     })
   )
 

@@ -52,6 +52,16 @@ layer(Service.layer)("a sign-in", (it) => {
     })
   )
 
+  it.effect("is told where it can be ended: in the console, unless there is none", () =>
+    Effect.gen(function* () {
+      const at = "http://127.0.0.1:8787/console/apps"
+      assert.include((yield* opened()).page.text, at)
+      const { page } = yield* opened(writes, {}, instance({ SERVICE_CONSOLE: "off" }))
+      assert.notInclude(page.text, at)
+      assert.include(page.text, "Your operator can end it")
+    })
+  )
+
   it.effect("can write if it asked to and the person leaves the choice as it is", () =>
     Effect.gen(function* () {
       const { decide, page, scopeOf } = yield* opened()

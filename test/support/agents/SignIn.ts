@@ -48,7 +48,11 @@ export const makeApp = ({ services }: Instance, scopes: ReadonlyArray<Scope> = [
 
 export const signIn = Effect.fnUntraced(function* (
   { services }: Instance,
-  { client_id, token }: { readonly client_id: string; readonly token: Redacted.Redacted<string> }
+  {
+    client_id,
+    label,
+    token
+  }: { readonly client_id: string; readonly token: Redacted.Redacted<string>; readonly label?: string }
 ) {
   const cookie = Redacted.make(randomBytes(32).toString("base64url"))
   const browser = Option.some(cookie)
@@ -67,7 +71,7 @@ export const signIn = Effect.fnUntraced(function* (
   const { csrf } = yield* consent.show({ request_id, browser })
   const bound = { request_id, browser: Option.some(yield* consent.enterToken({ request_id, browser, csrf, token })) }
   const shown = yield* consent.show(bound)
-  const location = new URL(yield* consent.decide({ ...bound, csrf: shown.csrf, decision: "allow" }))
+  const location = new URL(yield* consent.decide({ ...bound, csrf: shown.csrf, decision: "allow", label }))
   return yield* Context.get(services, Codes).exchange({
     client_id,
     code: Redacted.make(location.searchParams.get("code")!),

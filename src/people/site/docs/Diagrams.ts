@@ -1,6 +1,7 @@
 /**
- * Sequence diagrams as inline SVG, from the part of Mermaid that the pages use: participants, messages, and notes.
- * Picture and text alternative come from one list of steps, so they cannot differ.
+ * Diagrams from the part of Mermaid that the pages use. A state chart becomes a table of its transitions, which also fits a
+ * phone. A sequence diagram (participants, messages, and notes) becomes an inline SVG; picture and text alternative come
+ * from one list of steps, so they cannot differ.
  *
  *     accTitle: How a Bridge enrolls
  *     participant Bridge
@@ -25,14 +26,52 @@ interface Flow {
   readonly steps: ReadonlyArray<Step>
 }
 
-const width = 480
+/** A phone shows it whole, with text that can be read. */
+const width = 400
 const top = 48
 const heightOf = (step: Step) => ("part" in step ? 60 : 40)
 
 /** Undefined if a line is not understood. */
-export const sequence = (mermaid: string): Html | undefined => {
+export const diagram = (mermaid: string): Html | undefined => {
+  if (mermaid.startsWith("stateDiagram")) return states(mermaid)
   const flow = parse(mermaid)
   return flow === undefined ? undefined : draw(flow)
+}
+
+const states = (mermaid: string): Html | undefined => {
+  const transitions = new Map<string, Array<readonly [event: string, next: string]>>()
+  let title = ""
+  for (const line of mermaid.split("\n").map((one) => one.trim())) {
+    const [, from, to, event] = /^(\w+) --> (\w+): (.+)$/.exec(line) ?? []
+    if (from !== undefined) transitions.set(from, [...(transitions.get(from) ?? []), [event!, to!]])
+    else if (line.startsWith("accTitle: ")) title = line.slice("accTitle: ".length)
+    else if (!/^(stateDiagram-v2|accDescr: .*|\[\*\] --> \w+|)$/.test(line)) return undefined
+  }
+  const called = (state: string) => state.replaceAll("_", " ")
+  return html`<div class="wide" role="region" tabindex="0" aria-label="${title}">
+    <table>
+      <thead>
+        <tr>
+          <th>State</th>
+          <th>Event</th>
+          <th>Next</th>
+        </tr>
+      </thead>
+      ${[...transitions].map(
+        ([from, all]) =>
+          html`<tbody>
+            ${all.map(
+              ([event, next], index) =>
+                html`<tr>
+                  ${index === 0 && html`<th scope="rowgroup" rowspan="${all.length}">${called(from)}</th>`}
+                  <td data-column="Event">${event}</td>
+                  <td data-column="Next">${called(next)}</td>
+                </tr>`
+            )}
+          </tbody>`
+      )}
+    </table>
+  </div>`
 }
 
 const parse = (mermaid: string): Flow | undefined => {
@@ -89,7 +128,7 @@ const drawStep = (step: Step, y: number, lane: (index: number) => number): Html 
   const { from, kind, says, to } = step
   const middle = (lane(from) + lane(to)) / 2
   // Wide enough for its text; near an edge it is moved inwards.
-  const half = says.length * 3.5 + 10
+  const half = says.length * 3.5 + 8
   const centre = Math.min(Math.max(middle, half + 2), width - half - 2)
   if (from === to) {
     return html`<rect class="alone" x="${centre - half}" y="${y + 6}" width="${2 * half}" height="26" rx="6" />

@@ -7,7 +7,7 @@ import MarkdownIt, { type Token } from "markdown-it"
 import { posix } from "node:path"
 import { html, type Html, trusted } from "../../../platform/html/Html.ts"
 import { pageOf } from "./Contents.ts"
-import { sequence } from "./Diagrams.ts"
+import { diagram } from "./Diagrams.ts"
 import { highlighted } from "./Highlight.ts"
 import { slug } from "./Outline.ts"
 import { block } from "../Parts.ts"
@@ -148,5 +148,5 @@ rules["code_inline"] = (tokens, index) => {
 rules["code_block"] = (tokens, index) => block(tokens[index]!.content).text
 rules["fence"] = (tokens, index) => {
   const { content, info } = tokens[index]!
-  return ((info === "mermaid" ? sequence(content) : undefined) ?? block(highlighted(content, info))).text
+  return ((info === "mermaid" ? diagram(content) : undefined) ?? block(highlighted(content, info))).text
 }

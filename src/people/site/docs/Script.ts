@@ -19,7 +19,7 @@ if (location.pathname === "/docs" && hash !== "") {
 // The style sheet shows it where there is no room for columns.
 for (const table of document.querySelectorAll("main table")) {
   const names = [...table.tHead?.rows[0]?.cells ?? []].map(({ textContent }) => textContent)
-  for (const cell of table.querySelectorAll("td")) if (names[cell.cellIndex]) cell.dataset.column = names[cell.cellIndex]
+  for (const cell of table.querySelectorAll("td")) if (names[cell.cellIndex]) cell.dataset.column ??= names[cell.cellIndex]
 }
 
 if (navigator.clipboard !== undefined) {

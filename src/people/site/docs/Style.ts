@@ -109,7 +109,7 @@ tr:target, dl > div:target { background: var(--warn-ground); }
 table { width: 100%; border-collapse: collapse; font-size: .9375rem; line-height: 1.5; }
 th, td { min-width: 6rem; padding: 8px 14px; border-top: 1px solid var(--line); text-align: left; vertical-align: top; overflow-wrap: break-word; }
 tr:first-child > * { border-top: 0; }
-thead + tbody tr:first-child > * { border-top: 1px solid var(--line); }
+* + tbody tr:first-child > * { border-top: 1px solid var(--line); }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
 th[scope=row] { font-weight: inherit; }
 thead th { color: var(--soft); font-size: .8125rem; font-weight: 600; white-space: nowrap; }
@@ -123,8 +123,8 @@ thead th { color: var(--soft); font-size: .8125rem; font-weight: 600; white-spac
 .after { margin-left: auto; }
 .after::after { content: " →"; }
 
-svg { display: block; width: 100%; min-width: 25rem; max-width: 35rem; height: auto; margin: 0 auto; padding: 16px; }
-svg text { fill: var(--ink); font-size: 12px; text-anchor: middle; paint-order: stroke; stroke: var(--card); stroke-width: 5px; stroke-linejoin: round; }
+svg { display: block; width: 100%; min-width: 22rem; max-width: 31rem; height: auto; margin: 0 auto; padding: 16px; }
+svg text { fill: var(--ink); font-size: 13px; text-anchor: middle; paint-order: stroke; stroke: var(--card); stroke-width: 5px; stroke-linejoin: round; }
 svg .name, svg .alone + text { stroke: none; }
 svg .name, svg .label { font-weight: 600; }
 svg .label, svg .so { text-anchor: start; }
@@ -205,7 +205,7 @@ function stacked(width: string, table: string) {
   ${table} :is(tbody, tr, th, td) { display: block; min-width: 0; }
   ${table} thead { display: none; }
   ${table} tr { padding: 8px 16px; border-top: 1px solid var(--line); }
-  ${table} tr:first-child { border-top: 0; }
+  ${table} tbody:not(tbody + tbody) > tr:first-child { border-top: 0; }
   ${table} tr > :is(th, td) { padding: 3px 0; border: 0; }
   ${table} tr > :empty { display: none; }
   ${table} th { font-weight: 600; }

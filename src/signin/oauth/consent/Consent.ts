@@ -73,6 +73,8 @@ export interface ConsentPage {
   readonly resource: string
   /** How long the grant lasts without use. */
   readonly idle: Duration.Duration
+  /** Where its person ends it; undefined without the console. */
+  readonly endedAt: string | undefined
   /** Undefined until a token was entered; the page then asks for one. */
   readonly project:
     | { readonly token_id: string; readonly name: string; readonly role: Role; readonly until: Date }
@@ -127,7 +129,8 @@ export class Consent extends Context.Service<
       const sessions = yield* Sessions
       const keys = yield* PersonKeys
       const settings = yield* Settings
-      const { access, authUrl, oauth, resource } = settings
+      const { access, authUrl, baseUrl, console, oauth, resource } = settings
+      const endedAt = console.enabled ? `${baseUrl.origin}/console/apps` : undefined
       const signIns = bucketsIn(settings)(signInRate)
       const countSignIn = (token_id: string) =>
         Effect.flatMap(signIns.take(token_id), (wait) =>
@@ -159,6 +162,7 @@ export class Consent extends Context.Service<
         redirect_uri: request.redirect_uri,
         resource,
         idle: oauth.refreshIdleTtl,
+        endedAt,
         scopes: request.project_id === null ? request.scopes : grantable(request),
         project:
           request.project_id === null

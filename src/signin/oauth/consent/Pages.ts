@@ -176,11 +176,17 @@ const askConsent = (name: string, view: ConsentPage, project: NonNullable<Consen
       </form>
       <p class="soft small foot">
         Access is limited to this project at <code>${view.resource}</code>. It ends ${span(view.idle)} after its last
-        use, and on ${day(project.until)} at the latest. Your operator can end it at any time with
-        <code>service-admin revoke-oauth-grant</code>.
+        use, and on ${day(project.until)} at the latest. ${ended(view.endedAt)}
         <a href="${again}">Use another token</a>
       </p>`
   )
+}
+
+const ended = (at: string | undefined) => {
+  const command = html`<code>service-admin revoke-oauth-grant</code>`
+  return at === undefined
+    ? html`Your operator can end it at any time with ${command}.`
+    : html`You can end it at any time at <code>${at}</code>, and your operator with ${command}.`
 }
 
 const can = (scopes: ReadonlyArray<Scope>) =>

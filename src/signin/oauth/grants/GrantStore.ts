@@ -4,6 +4,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace } from "../../../platform/sql/AuditRow.ts"
 import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
+import { inForce, joined } from "../../../platform/sql/StandingGrant.ts"
 import { Scope } from "../../../wire/Scopes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
 
@@ -28,13 +29,17 @@ export const Grant = Schema.Struct({
 })
 
 export const make = (sql: SqlClient.SqlClient) => {
-  /** Ends the grant and with it all its tokens. `first`: this statement ended it; false if it had ended before. */
-  const end = (grant_id: string, end_reason: string, now: Date) =>
+  /**
+   * Ends the grant and with it all its tokens. `first`: this statement ended it; false if it had ended before.
+   * `project_token_id`: only a grant that was allowed with this token.
+   */
+  const end = (grant_id: string, end_reason: string, now: Date, project_token_id?: string) =>
     firstRow(Schema.Struct({ project_id: Schema.String, revoked_at: At, first: Schema.Boolean }))(sql`
       with found as materialized (
         select grant_id, revoked_at
           from oauth_grant
          where grant_id = ${grant_id}::uuid
+           and ${project_token_id === undefined ? sql`true` : sql`project_token_id = ${project_token_id}::uuid`}
            for no key update
       )
       update oauth_grant g
@@ -72,17 +77,22 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     ${audited(sql, "oauth_grant.revoked", "revoked", trace)}`
 
+  /** The client may still come for its code. */
+  const hasCode = (now: Date) => sql`
+    exists (select 1 from oauth_code k where k.grant_id = g.grant_id and k.expires_at > ${now})`
+
+  const columns = (now: Date) => sql`
+    g.grant_id, g.project_id, g.client_id, c.name as client_name, g.label, g.project_token_id, g.scopes,
+    case when g.revoked_at is not null then 'revoked'
+         when g.expires_at <= ${now} then 'expired'
+         when g.activated_at is not null then 'active'
+         when ${hasCode(now)} then 'waiting'
+         else 'expired' end as status,
+    g.created_at, g.expires_at, g.last_used_at, g.revoked_at, g.end_reason`
+
   const list = (project_id: string | undefined, { after, limit }: Page, now: Date) =>
     rows(Grant)(sql`
-      select g.grant_id, g.project_id, g.client_id, c.name as client_name, g.label, g.project_token_id,
-             g.scopes,
-             case when g.revoked_at is not null then 'revoked'
-                  when g.expires_at <= ${now} then 'expired'
-                  when g.activated_at is not null then 'active'
-                  when exists (select 1 from oauth_code k where k.grant_id = g.grant_id and k.expires_at > ${now})
-                  then 'waiting'
-                  else 'expired' end as status,
-             g.created_at, g.expires_at, g.last_used_at, g.revoked_at, g.end_reason
+      select ${columns(now)}
         from oauth_grant g
         join oauth_client c on c.client_id = g.client_id
        where ${project_id === undefined ? sql`true` : sql`g.project_id = ${project_id}::uuid`}
@@ -90,12 +100,26 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by g.grant_id
        limit ${limit}`)
 
+  /** What was allowed with a project token and is in force, newest first. */
+  const own = (project_token_id: string, { after, limit }: Page, now: Date) =>
+    rows(Grant)(sql`
+      select ${columns(now)}
+        from oauth_grant g
+        ${joined(sql)}
+       where g.project_token_id = ${project_token_id}::uuid
+         and ${inForce(sql, now)}
+         and (g.activated_at is not null or ${hasCode(now)})
+         and ${after === undefined ? sql`true` : sql`g.grant_id < ${after}::uuid`}
+       order by g.grant_id desc
+       limit ${limit}`)
+
   return {
     end,
     revokeAccess,
     revokeFamily,
     projectExists: (project_id: string) => projectExists(sql, project_id),
-    list
+    list,
+    own
   }
 }
 

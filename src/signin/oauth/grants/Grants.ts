@@ -1,6 +1,6 @@
 /**
- * Ends grants (RFC 7009; spec 4.10): when their client revokes them, when the operator does, or when a code or refresh
- * token is used twice, which shows that it was copied. Ending a grant ends every token issued from it.
+ * Ends grants (RFC 7009; spec 4.10): when their client revokes them, when their person or the operator does, or when a
+ * code or refresh token is used twice, which shows that it was copied. Ending a grant ends every token issued from it.
  */
 import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,6 +10,7 @@ import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { persistence } from "../../../platform/database/Persistence.ts"
 import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
+import type { Session } from "../../sessions/Sessions.ts"
 import { Clients } from "../clients/Clients.ts"
 import { type OAuthOperatorRefusal, type OAuthRefusal, refuse, refuseOperator } from "../Errors.ts"
 import * as Store from "./GrantStore.ts"
@@ -18,6 +19,7 @@ import { CurrentOperator } from "../../../platform/settings/Operator.ts"
 
 export type Grant = typeof Store.Grant.Type
 type Unavailable = SharedRefusal<"bridge_persistence_error">
+type NotFound = OAuthOperatorRefusal<"oauth_grant_not_found">
 
 export class Grants extends Context.Service<
   Grants,
@@ -41,13 +43,14 @@ export class Grants extends Context.Service<
       project_id: string | undefined,
       page: Page
     ) => Effect.Effect<ReadonlyArray<Grant>, OAuthOperatorRefusal<"project_not_found" | "bridge_persistence_error">>
+    /** What the person of the session let in and what is in force, newest first; an operator let nothing in. */
+    readonly own: (session: Session, page: Page) => Effect.Effect<ReadonlyArray<Grant>, Unavailable>
+    /** Idempotent. */
+    readonly endOwn: (session: Session, grant_id: string) => Effect.Effect<void, NotFound | Unavailable>
     /** The operator's command. Idempotent. */
     readonly revoke: (
       grant_id: string
-    ) => Effect.Effect<
-      { readonly project_id: string; readonly revoked_at: Date },
-      OAuthOperatorRefusal<"oauth_grant_not_found" | "bridge_persistence_error">
-    >
+    ) => Effect.Effect<{ readonly project_id: string; readonly revoked_at: Date }, NotFound | Unavailable>
   }
 >()("service/oauth/Grants") {
   static readonly layer = Layer.effect(
@@ -100,27 +103,33 @@ export class Grants extends Context.Service<
         return yield* store.list(project_id, page, yield* clock.now)
       }, persistence)
 
-      const revoke = Effect.fn("Grants.revoke")(
-        function* (grant_id: string) {
+      const own = Effect.fn("Grants.own")(function* ({ token }: Session, page: Page) {
+        return token === undefined ? [] : yield* store.own(token.token_id, page, yield* clock.now)
+      }, persistence)
+
+      const end = Effect.fnUntraced(
+        function* (grant_id: string, end_reason: string, actor: string, project_token_id?: string) {
           const now = yield* clock.now
-          const ended = yield* store.end(grant_id, "revoked_by_operator", now)
+          const ended = yield* store.end(grant_id, end_reason, now, project_token_id)
           if (Option.isNone(ended)) return yield* refuseOperator("oauth_grant_not_found")
           const { first, project_id, revoked_at } = ended.value
-          if (first) {
-            yield* audit.done(now, {
-              action: "oauth_grant.revoked",
-              project_id,
-              actor: yield* CurrentOperator,
-              subject: { grant_id }
-            })
-          }
+          if (first) yield* audit.done(now, { action: "oauth_grant.revoked", project_id, actor, subject: { grant_id } })
           return { project_id, revoked_at }
         },
         sql.withTransaction,
         persistence
       )
 
-      return { endCopied, revokeToken, list, revoke }
+      const endOwn = Effect.fn("Grants.endOwn")(function* ({ actor, token }: Session, grant_id: string) {
+        if (token === undefined) return yield* refuseOperator("oauth_grant_not_found")
+        yield* end(grant_id, "revoked_by_person", actor, token.token_id)
+      })
+
+      const revoke = Effect.fn("Grants.revoke")(function* (grant_id: string) {
+        return yield* end(grant_id, "revoked_by_operator", yield* CurrentOperator)
+      })
+
+      return { endCopied, revokeToken, list, own, endOwn, revoke }
     })
   )
 }
