@@ -130,7 +130,9 @@ export const makeLibrary = Effect.fnUntraced(function* ({ load, on, project_id }
         const choice = choices[n % choices.length]!
         const form = { csrf, action: "answer", version: String(seen), choice, text: "" }
         yield* load.rest(2000)
-        yield* load.untilAnswered("answer", person.post(`${home}/tasks/${id}`, form), pageOutcome)
+        const answered = yield* load.untilAnswered("answer", person.post(`${home}/tasks/${id}`, form), pageOutcome)
+        // Nobody else answers: the agent would wait for ever.
+        if (answered === undefined) return yield* Fiber.interrupt(waiting)
         const task = (yield* Fiber.join(waiting))?.output.task
         answers++
         if (task?.answer?.text !== choice) violations.push(`an answer did not come: ${id}`)
