@@ -56,6 +56,8 @@ export const relay = (
           [server, client]
         ] as const) {
           open.add(one)
+          // Otherwise small messages wait for up to 40 ms.
+          one.setNoDelay(true)
           one.on("error", () => {})
           one.on("close", () => {
             open.delete(one)

@@ -35,6 +35,7 @@ export interface Received {
   readonly expiration: number
   readonly payload: string
   readonly bytes: number
+  readonly at: number
 }
 
 export interface ApnsSimulator {
@@ -56,6 +57,8 @@ export interface ApnsSimulator {
   /** Every request, answered or not. */
   requests: number
   sessions: number
+  /** When connections were closed by a fault: answers that were under way are lost, too. */
+  readonly killed: Array<number>
   /** How many requests a session answers before it sends GOAWAY. */
   goawayAfter: number | undefined
   /** Closes every connection; hanging requests are lost. */
@@ -82,6 +85,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
         answersAfter: 0,
         requests: 0,
         sessions: 0,
+        killed: [],
         goawayAfter: undefined,
         drop: () => {
           for (const session of open) session.destroy()
@@ -119,7 +123,10 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
               session.goaway(0, undefined, Buffer.from(JSON.stringify({ reason: "Shutdown" })))
               session.close()
             }
-            if (fault === "kill" || fault === "take and kill") session.destroy()
+            if (fault === "kill" || fault === "take and kill") {
+              simulator.killed.push(performance.now())
+              session.destroy()
+            }
           })
         })
       })
@@ -193,7 +200,8 @@ const answer = (
       collapse_id,
       expiration: Number(headers["apns-expiration"] ?? 0),
       payload,
-      bytes: body.length
+      bytes: body.length,
+      at: performance.now()
     })
     const shown = simulator.shown.get(token) ?? new Map<string, string>()
     simulator.shown.set(token, shown.set(collapse_id, payload))

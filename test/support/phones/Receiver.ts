@@ -13,6 +13,7 @@ export interface Received {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: string
   readonly at: number
+  readonly answer: ReceiverAnswer
 }
 
 type ReceiverAnswer = number | "hang" | "endless" | readonly [number, Record<string, string>]
@@ -30,8 +31,8 @@ export const makeReceiver = ({ deadline = Duration.millis(700) } = {}) =>
         request.on("end", () => {
           const path = request.url ?? ""
           const body = Buffer.concat(chunks).toString()
-          received.push({ path, headers: request.headers, body, at: performance.now() })
           const answer = answers.get(path) ?? 200
+          received.push({ path, headers: request.headers, body, at: performance.now(), answer })
           if (answer === "hang") return
           if (answer !== "endless") {
             const [status, headers] = typeof answer === "number" ? [answer, {}] : answer

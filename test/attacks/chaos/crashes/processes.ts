@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import { isAlive, workersOf } from "../../../support/run/Proc.ts"
 import { beside, chaos, draw, ledger, freePort, percentile, scratch, server, size, sliced, until } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
+import { rollover } from "../parts/Rollover.ts"
 import { progress, rotateUnderKills } from "../parts/Rotations.ts"
 
 const processes = 2
@@ -34,8 +35,7 @@ chaos(
       return Number(/^service_workers (\d+)$/m.exec(page)?.[1])
     })
     const workers = () => workersOf(one.pid())
-    const said = (line: string) => one.output.filter((text) => text.includes(line)).length
-    yield* until("all workers", () => said('"Ready"') > 0)
+    yield* until("all workers", () => one.output.some((line) => line.includes('"Ready"')))
     const { sql } = yield* beside(folder, one)
 
     const kill = Effect.gen(function* () {
@@ -52,12 +52,7 @@ chaos(
     const load = yield* makeLoad(yield* beside(folder, one), notes, { bridges: size(8, 3), agents: size(8, 3) })
     yield* load.during(
       Effect.gen(function* () {
-        while (rollovers.length < replacements) {
-          const [from, before] = [performance.now(), said("All workers were replaced")]
-          process.kill(one.pid(), "SIGHUP")
-          yield* until("the replacement of all workers", () => said("All workers were replaced") > before)
-          rollovers.push(Math.round(performance.now() - from))
-        }
+        while (rollovers.length < replacements) rollovers.push(yield* rollover(one))
       })
     )
     const outcomes = load.outcomes()

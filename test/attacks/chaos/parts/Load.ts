@@ -17,19 +17,38 @@ import { awaiting, draw, type Ledger } from "../harness.ts"
 export type On = ForAgents & ForBridges
 
 /** The answer to a request and its time (milliseconds of this process). */
-interface Exchange {
+export interface Exchange {
+  /** The first word of what was sent. */
+  readonly kind: string
   readonly at: number
   readonly millis: number
   readonly outcome: string
 }
 
-const temporary = new Set(["503 bridge_persistence_error", "no answer"])
+/** Milliseconds: how long each caller rests between its turns, and before it repeats a request. */
+interface Pace {
+  readonly bridges: number
+  readonly agents: number
+  readonly repeat: number
+}
+const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
+
+/** A database that is away makes calls so long that a project with many of them is refused further ones for a while. */
+const isTemporary = (outcome: string) =>
+  outcome === "503 bridge_persistence_error" || outcome === "no answer" || outcome === callsTooLong
+export const callsTooLong = "200 limit_exceeded concurrent_calls"
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (
   on: On,
   ledger: Ledger,
-  size: { readonly bridges: number; readonly agents: number; readonly label?: string; readonly project_id?: string }
+  size: {
+    readonly bridges: number
+    readonly agents: number
+    readonly label?: string
+    readonly project_id?: string
+    readonly pace?: Pace
+  }
 ) {
   const project_id = size.project_id ?? (yield* makeProject(on))
   const fleet = yield* Effect.forEach(
@@ -41,26 +60,44 @@ export const makeLoad = Effect.fnUntraced(function* (
     { concurrency: 4 }
   )
   const agents = yield* Effect.forEach(Array.from({ length: size.agents }), () => Agent.make(on, { project_id }))
-  return yield* loadOf(on, ledger, { project_id, fleet, agents, label: size.label ?? "" })
+  return yield* loadOf(on, ledger, { project_id, fleet, agents, label: size.label ?? "", pace: size.pace ?? atOnce })
 })
+export type Load = Effect.Success<ReturnType<typeof makeLoad>>
 
 interface Callers {
   readonly project_id: string
   readonly fleet: ReadonlyArray<{ readonly bridge: Bridge; token: string }>
   readonly agents: ReadonlyArray<Agent>
   readonly label: string
+  readonly pace?: Pace
 }
 
 /** Outcomes in `other` are violations: anything but success, 503 and no answer. */
 export const loadOf = Effect.fnUntraced(function* (
   on: { readonly url: string },
   { note, noted }: Ledger,
-  { agents, fleet, label, project_id }: Callers
+  { agents, fleet, label, pace = atOnce, project_id }: Callers
 ) {
   const exchanges: Array<Exchange> = []
   const violations: Array<string> = []
   const acknowledgedAt: Array<number> = []
   const stopping = yield* Ref.make(false)
+
+  /** Sends one request once. Returns its outcome, and its answer if there was one. */
+  const once = Effect.fnUntraced(function* <A>(
+    what: string,
+    request: Effect.Effect<A, unknown>,
+    outcomeOf: (of: A) => string
+  ) {
+    const at = performance.now()
+    const answer = yield* request.pipe(
+      Effect.timeout("15 seconds"),
+      Effect.catchCause(() => Effect.undefined)
+    )
+    const outcome = answer === undefined ? "no answer" : outcomeOf(answer)
+    exchanges.push({ kind: what.split(" ", 1)[0]!, at, millis: performance.now() - at, outcome })
+    return { answer, outcome }
+  })
 
   /** Repeats one request while it gets 503 or no answer. Any other failure is a violation, and returns undefined. */
   const untilAnswered = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
@@ -71,15 +108,9 @@ export const loadOf = Effect.fnUntraced(function* (
     outcomeOf: (of: A) => string
   ) {
     for (;;) {
-      const began = performance.now()
-      const answer = yield* request.pipe(
-        Effect.timeout("15 seconds"),
-        Effect.catchCause(() => Effect.undefined)
-      )
-      const outcome = answer === undefined ? "no answer" : outcomeOf(answer)
-      exchanges.push({ at: began, millis: performance.now() - began, outcome })
-      if (temporary.has(outcome)) {
-        yield* Effect.sleep(50 + draw() * 50)
+      const { answer, outcome } = yield* once(what, request, outcomeOf)
+      if (isTemporary(outcome)) {
+        yield* Effect.sleep(pace.repeat * (0.7 + 0.6 * draw()))
         continue
       }
       if (/^20\d$/.test(outcome)) return answer
@@ -108,9 +139,17 @@ export const loadOf = Effect.fnUntraced(function* (
       for (let n = 0; !(yield* Ref.get(stopping)); n++) yield* turn(n)
     })
 
+  /** Not always as long, so that callers who began together do not stay together; ends with `during`. */
+  const rest = (millis: number) =>
+    Effect.gen(function* () {
+      const over = performance.now() + millis * (0.7 + 0.6 * draw())
+      while (performance.now() < over && !(yield* Ref.get(stopping)))
+        yield* Effect.sleep(Math.min(500, over - performance.now()))
+    })
+
   const rotating = (one: { readonly bridge: Bridge; token: string }, index: number) => {
     const at = (path: string, ask: Parameters<typeof send>[1]) => send(`${on.url}/bridge/v1/tokens/${path}`, ask)
-    return again((n) =>
+    const turns = again((n) =>
       Effect.gen(function* () {
         const name = `${label}${index} ${n}`
         const key = `bridge-rotate-${index}-${n}`
@@ -131,8 +170,10 @@ export const loadOf = Effect.fnUntraced(function* (
         )
         if (end === "confirm") one.token = successor_token
         yield* untilAnswered(`self ${name}`, at("self", { method: "GET", bearer: one.token }), httpOutcome)
+        yield* rest(pace.bridges)
       })
     )
+    return Effect.andThen(rest(pace.bridges * draw()), turns)
   }
 
   const writing = (agent: Agent, index: number) => {
@@ -164,6 +205,7 @@ export const loadOf = Effect.fnUntraced(function* (
           assignee: "chaos",
           receipt
         })
+        yield* rest(pace.agents)
       })
     )
   }
@@ -256,12 +298,15 @@ export const loadOf = Effect.fnUntraced(function* (
     /** When each was answered (milliseconds of this process). */
     acknowledgedAt,
     mutate,
+    once,
+    untilAnswered,
     /** The number of acknowledged mutations of each kind. */
     counts: () => Object.fromEntries([...acknowledged()].map(([kind, { length }]) => [`${kind}s`, length])),
     present: (...args: Parameters<typeof present>) => Effect.orDie(present(...args)),
     settled: (sql: SqlClient.SqlClient) => Effect.orDie(settled(sql)),
     /** Repeats a turn until `during` ends. */
     again,
+    rest,
     /** Runs until `work` is done, then lets all clients finish their current request, and `more` clients their turn. */
     during: <A, E, R>(work: Effect.Effect<A, E, R>, more: ReadonlyArray<Effect.Effect<void>> = []) =>
       Effect.gen(function* () {
@@ -283,8 +328,18 @@ export const loadOf = Effect.fnUntraced(function* (
 
 type Ids = Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown>
 
-export const httpOutcome = ({ code, status }: Answer) => (code === undefined ? `${status}` : `${status} ${code}`)
+/** Status and code. A 503 or 429 says when to come again. */
+export const httpOutcome = ({ code, headers, status }: Answer) =>
+  [
+    `${status}`,
+    ...(code === undefined ? [] : [code]),
+    ...((status === 503 || status === 429) && headers.get("retry-after") === null ? ["without Retry-After"] : [])
+  ].join(" ")
 
-/** A tool's failure is a result with HTTP status 200; it is counted like the status of its code. */
-export const toolOutcome = ({ answer, code }: Called) =>
-  code === undefined ? `${answer.status}` : `${code === "bridge_persistence_error" ? 503 : answer.status} ${code}`
+/** A tool's failure is a result with HTTP status 200, and may name a limit; 503 is counted like the status of its code. */
+export const toolOutcome = ({ answer, code, details }: Called) =>
+  [
+    `${code === "bridge_persistence_error" ? 503 : answer.status}`,
+    ...(code === undefined ? [] : [code]),
+    ...(details?.limit === undefined ? [] : [details.limit])
+  ].join(" ")

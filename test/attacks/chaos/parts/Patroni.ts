@@ -9,7 +9,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { relay } from "../../../support/network/Relay.ts"
 import { packageRoot } from "../../../support/run/Root.ts"
-import { ChaosError } from "../harness.ts"
+import { awaiting, ChaosError } from "../harness.ts"
 
 const numbers = [1, 2, 3] as const
 export type Node = (typeof numbers)[number]
@@ -91,6 +91,7 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
   yield* Effect.addFinalizer(() => Effect.ignore(run("kill", ...everything, "proxy")))
   yield* run("start", ...numbers.map((n) => `etcd${n}`), ...numbers.map((n) => `db${n}`), "proxy", "database")
   const url = /^DATABASE_URL=(.*)$/m.exec(fs.readFileSync(join(folder, "service.env"), "utf8"))![1]!
+  const [, password] = /^PATRONI_SUPERUSER_PASSWORD=(.*)$/m.exec(fs.readFileSync(join(folder, "db1.env"), "utf8"))!
   const hosts = numbers.map((n) => `127.0.0.1:${first + n}`).join(",")
 
   const ask = async <A>(n: Node, path: string, signal: AbortSignal) => {
@@ -133,6 +134,7 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
   return {
     /** Through the proxy, and with every server named. */
     proxied: url,
+    superuser: url.replace(/\/\/.*@(.*)\/.*/, `//postgres:${password}@$1/postgres`),
     named: url.replace(/@[^/]*/, `@${hosts}`).concat("?target_session_attrs=read-write"),
     run,
     primary: numberOf("leader"),
@@ -155,3 +157,62 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     )
   }
 })
+type Cluster = Effect.Success<ReturnType<typeof patroniCluster>>
+
+export type Fault =
+  | "postgres killed"
+  | "node killed"
+  | "planned switch"
+  | "node frozen and woken"
+  | "postgres frozen and woken"
+  | "primary cut off"
+  | "standby killed"
+  | "etcd away for a minute"
+
+/** Each ends when there is another primary, or another standby. */
+export const faultsOf = (cluster: Cluster) => {
+  const anotherPrimary = (than: Node) =>
+    awaiting("another primary", Effect.repeat(cluster.primary, { until: (node) => node !== than }))
+  const frozenAndWoken = Effect.fnUntraced(function* (what: string, primary: Node) {
+    yield* cluster.run("freeze", what)
+    yield* anotherPrimary(primary)
+    yield* Effect.sleep("8 seconds")
+    yield* cluster.run("wake", what)
+    yield* Effect.sleep("5 seconds")
+  })
+  const strike: Readonly<Record<Fault, (primary: Node) => Effect.Effect<void, ChaosError>>> = {
+    "postgres killed": (primary) =>
+      Effect.andThen(cluster.run("kill", `postgres${primary}`), Effect.asVoid(anotherPrimary(primary))),
+    "node killed": (primary) =>
+      Effect.gen(function* () {
+        yield* cluster.run("kill", `db${primary}`, `etcd${primary}`)
+        yield* anotherPrimary(primary)
+        yield* cluster.run("start", `etcd${primary}`, `db${primary}`)
+      }),
+    "planned switch": (primary) => Effect.andThen(cluster.run("switch"), Effect.asVoid(anotherPrimary(primary))),
+    "node frozen and woken": (primary) => frozenAndWoken(`db${primary}`, primary),
+    // Patroni waits for an answer of PostgreSQL, and goes on from there.
+    "postgres frozen and woken": (primary) => frozenAndWoken(`postgres${primary}`, primary),
+    "primary cut off": (primary) =>
+      Effect.gen(function* () {
+        yield* cluster.cutOff(primary)
+        yield* anotherPrimary(primary)
+        yield* Effect.sleep("8 seconds")
+        yield* cluster.heal
+      }),
+    "standby killed": () =>
+      Effect.gen(function* () {
+        const standby = yield* cluster.standby
+        yield* cluster.run("kill", `db${standby}`)
+        yield* awaiting("another standby", Effect.repeat(cluster.standby, { until: (node) => node !== standby }))
+        yield* cluster.run("start", `db${standby}`)
+      }),
+    "etcd away for a minute": () =>
+      Effect.gen(function* () {
+        yield* cluster.run("freeze", "etcd1", "etcd2", "etcd3")
+        yield* Effect.sleep("60 seconds")
+        yield* cluster.run("wake", "etcd1", "etcd2", "etcd3")
+      })
+  }
+  return strike
+}

@@ -12,20 +12,15 @@
  *     npm run chaos tenants -- --only dense-search,authorize      only some means
  *     npm run chaos tenants -- --each                             one means after the other, to find which one hurts
  */
-import { Context, Effect } from "effect"
-import { fork } from "node:child_process"
-import { once } from "node:events"
-import { join } from "node:path"
+import { Effect } from "effect"
 import { parseArgs } from "node:util"
-import { Projects } from "../../../../src/operator/projects/Projects.ts"
-import { makeClient } from "../../../support/agents/Agent.ts"
-import { Agent, issueToken } from "../../../support/agents/McpAgent.ts"
 import { makeProject } from "../../../support/bridges/Bridge.ts"
 import { beside, chaos, scratch, server, size, sliced } from "../harness.ts"
-import { type Given, means } from "../parts/tenants/Hostile.ts"
-import type { Order, Report } from "../parts/tenants/HostileMain.ts"
+import { makeAttacker } from "../parts/tenants/Attacker.ts"
+import { means } from "../parts/tenants/Hostile.ts"
+import type { Report } from "../parts/tenants/HostileMain.ts"
 import { makeHonest } from "../parts/tenants/Honest.ts"
-import { dense, fillHostile, fillOrdinary } from "../parts/tenants/Projects.ts"
+import { fillOrdinary } from "../parts/tenants/Projects.ts"
 import { merged, type Round, rowOf, rowsOf, shown } from "../parts/tenants/Table.ts"
 
 const { each, only } = parseArgs({ options: { each: { type: "boolean" }, only: { type: "string" } } }).values
@@ -50,23 +45,6 @@ const budgets = { writes_per_minute: 600, searches_per_minute: 600, guesses: { b
 
 let answered = 0
 
-/** The hostile project's process. */
-const hostile = (given: Given) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.sync(() => fork(join(import.meta.dirname, "../parts/tenants/HostileMain.ts"), [JSON.stringify(given)])),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    ),
-    (child) => {
-      const order = (order: Order) => Effect.sync(() => child.send(order))
-      const reported = Effect.promise(async () => (await once(child, "message"))[0] as Report)
-      return {
-        play: (names: ReadonlyArray<string>) => order({ play: names }),
-        rest: Effect.andThen(order({}), reported)
-      }
-    }
-  )
-
 chaos(
   "tenants",
   () => ({ answered }),
@@ -81,16 +59,10 @@ chaos(
     const ours = yield* makeProject(on)
     const entries = yield* fillOrdinary(services, ours, { entries: size(3000, 100), tasks: size(1000, 50) })
     const honest = yield* makeHonest(on, ours, entries)
-    const tasks = size(20_000, 500)
+    const holds = { entries: size(1500, 50), tasks: size(20_000, 500) }
     /** The hostile project on an instance. */
     const settle = Effect.fnUntraced(function* (target: typeof on) {
-      const { project_id } = yield* Context.get(target.services, Projects).create("Hostile")
-      yield* fillHostile(target.services, project_id, { entries: size(1500, 50), tasks })
-      const { token, write_context } = yield* Agent.make(target, { project_id })
-      const others = yield* Effect.forEach(Array.from({ length: 19 }), () => issueToken(target, project_id))
-      const client_id = yield* makeClient(target)
-      const given = { url: target.url, proxy, tokens: [token, ...others], write_context, client_id, dense, tasks }
-      const { play, rest } = yield* hostile(given)
+      const { play, project_id, rest } = yield* makeAttacker(target, { ...holds, proxy })
       /** Until the service has done what the attacker asked for: the next phase is not to pay for it. */
       const quiet = Effect.repeat(
         target.sql<{ readonly busy: number }>`
@@ -121,7 +93,7 @@ chaos(
         })
 
     const measured: Array<Round> = []
-    let report: Report = { outcomes: {}, unauthorized: {}, maxima: {} }
+    let report: Report = { outcomes: {}, unauthorized: {}, maxima: {}, failed: [] }
     let attackedFor = 0
     const from = new Date()
     const begun = performance.now()

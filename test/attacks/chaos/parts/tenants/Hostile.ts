@@ -7,7 +7,7 @@ import { randomBytes } from "node:crypto"
 import { mint } from "../../../../../src/platform/crypto/Tokens.ts"
 import { type Ask, type Line, outcomeOf } from "./Line.ts"
 
-/** What tenants.ts prepared for the hostile project. */
+/** What Attacker.ts prepared for the hostile project. */
 export interface Given {
   readonly url: string
   /** The address whose X-Forwarded-For counts. */
@@ -19,6 +19,8 @@ export interface Given {
   readonly dense: string
   /** How many tasks it has. Each waits for the 32 before it. */
   readonly tasks: number
+  /** Milliseconds that each client rests between its requests. */
+  readonly pause: number
 }
 
 /** The id of its task `n`, from 1. */

@@ -3,6 +3,7 @@
  * means, `rest` stops them and returns what they were answered.
  */
 import { constants, setPriority } from "node:os"
+import { setTimeout } from "node:timers/promises"
 import { type Given, means } from "./Hostile.ts"
 import { type Line, makeLine, maximaOf } from "./Line.ts"
 
@@ -15,6 +16,8 @@ export interface Report {
   readonly outcomes: Readonly<Record<string, Readonly<Record<string, number>>>>
   readonly unauthorized: Readonly<Record<string, number>>
   readonly maxima: Readonly<Record<string, number>>
+  /** The answers with a 5xx, by the clock of the machine. */
+  readonly failed: ReadonlyArray<{ readonly at: number; readonly means: string; readonly outcome: string }>
 }
 
 // Both sides of this attack share the machine. The attacker would have one of its own.
@@ -24,6 +27,10 @@ const given = JSON.parse(process.argv[2]!) as Given
 const outcomes: Record<string, Record<string, number>> = {}
 const unauthorized: Record<string, number> = {}
 const maxima: Record<string, number> = {}
+const failed: Array<Report["failed"][number]> = []
+
+const pause = (millis: number, playing: AbortSignal) =>
+  setTimeout(millis, undefined, { signal: playing }).catch(() => {})
 
 const run = async (name: string, playing: AbortSignal) => {
   const tally = (outcomes[name] ??= {})
@@ -39,7 +46,12 @@ const run = async (name: string, playing: AbortSignal) => {
     Array.from({ length: clients }, async (_, index) => {
       const turn = client(given, line, index)
       for (let n = 0; !playing.aborted; n++) {
-        for (const outcome of await turn(n)) if (!playing.aborted) tally[outcome] = (tally[outcome] ?? 0) + 1
+        if (given.pause > 0) await pause(given.pause * (n === 0 ? Math.random() : 1), playing)
+        for (const outcome of await turn(n)) {
+          if (playing.aborted) continue
+          tally[outcome] = (tally[outcome] ?? 0) + 1
+          if (outcome.startsWith("5")) failed.push({ at: Date.now(), means: name, outcome })
+        }
       }
     })
   )
@@ -56,6 +68,6 @@ process.on("message", ({ play }: Order) => {
     }
     return
   }
-  void stop?.().then(() => process.send!({ outcomes, unauthorized, maxima } satisfies Report))
+  void stop?.().then(() => process.send!({ outcomes, unauthorized, maxima, failed } satisfies Report))
 })
 process.on("disconnect", () => process.exit())

@@ -4,18 +4,14 @@
  * Live memory and the number of open files do not grow, and nothing is logged. When everything has ended and expired, the
  * sweeps delete all of its rows.
  */
-import { Context, Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import { sweeps } from "../../../../src/App.ts"
-import { DatabaseClock } from "../../../../src/platform/database/Clock.ts"
-import { Settings } from "../../../../src/platform/settings/Settings.ts"
-import { sweepOnce } from "../../../../src/platform/database/Sweeper.ts"
+import { Effect } from "effect"
 import { makeClient, refresh, signIn } from "../../../support/agents/Agent.ts"
 import { Bridge } from "../../../support/bridges/Bridge.ts"
 import { heapOf, slope } from "../../../support/run/Heap.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { openFiles, rssMib } from "../../../support/run/Proc.ts"
 import { tokens } from "../../../support/bridges/Tokens.ts"
+import { agedAndSwept } from "../parts/Aged.ts"
 import { beside, chaos, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 /** Milliseconds: the load, the part of it that warms up, and the interval between two measurements. */
@@ -23,21 +19,10 @@ const [whole, warming, pause] = [size(32_000, 2500), size(10_000, 500), size(200
 /** How many of each kind; each sends a request every 100 ms at most. */
 const clients = 4
 const rest = "100 millis"
-/** The tables whose rows expire. Those of the audit log go by months, which nobody can make older. */
-const swept = [
-  "bridge_rotation",
-  "enrollment_challenge",
-  "oauth_access_token",
-  "oauth_code",
-  "oauth_refresh_token",
-  "oauth_request",
-  "idempotency_record"
-]
-
 const millis: Array<number> = []
 
 chaos(
-  "soak",
+  "leaks",
   () => ({ requests: millis.length }),
   Effect.gen(function* () {
     const folder = yield* scratch
@@ -45,7 +30,6 @@ chaos(
     const settings = { SERVICE_LOG_LEVEL: "Warn", NODE_OPTIONS: `--inspect=127.0.0.1:${inspector}` }
     const { output, pid, url } = yield* server(folder, settings)
     const on = yield* beside(folder, { url })
-    const { sql } = on
     const heap = yield* heapOf(inspector)
     const violations: Array<string> = []
     // The debugger prints one line at the start.
@@ -136,35 +120,8 @@ chaos(
     if (files > 10) violations.push(`${files} more files are open`)
     for (const line of output.slice(linesBefore, linesBefore + 3)) violations.push(`logged: ${line}`)
 
-    const columns = yield* Effect.orDie(sql<{ readonly name: string; readonly earlier: string }>`
-      select table_name as name,
-             string_agg(format('%1$I = %1$I - interval ''500 days''', column_name), ', ') as earlier
-        from information_schema.columns
-       where table_schema = 'public'
-         and data_type = 'timestamp with time zone'
-         and is_generated = 'NEVER'
-         and table_name not like 'audit%'
-       group by table_name`)
-    const count = (table: string) =>
-      Effect.map(
-        Effect.orDie(sql<{ readonly n: number }>`select count(*)::int as n from ${sql(table)}`),
-        ([row]) => row!.n
-      )
-    const before = yield* Effect.forEach(swept, count)
-    yield* Effect.orDie(
-      Effect.forEach(columns, ({ earlier, name }) => sql.unsafe(`update ${name} set ${earlier}`), { discard: true })
-    )
-    // Some rows can only go after the rows that refer to them.
-    const sweep = sweepOnce(sweeps).pipe(
-      Effect.provideContext(
-        Context.make(SqlClient.SqlClient, sql).pipe(Context.merge(Context.pick(DatabaseClock, Settings)(on.services)))
-      )
-    )
-    yield* Effect.orDie(Effect.andThen(sweep, sweep))
-    const after = yield* Effect.forEach(swept, count)
-    for (const [index, table] of swept.entries()) {
-      if (after[index]! > 0) violations.push(`${after[index]} of ${before[index]} rows of ${table} are never deleted`)
-    }
+    const aged = yield* agedAndSwept(on)
+    violations.push(...aged.violations)
 
     return {
       figures: {
@@ -175,7 +132,7 @@ chaos(
         live_mib_per_minute: live,
         rss_mib_per_minute: rss,
         files_more: files,
-        rows: Object.fromEntries(swept.map((table, index) => [table, before[index]]))
+        rows: aged.before
       },
       violations
     }
