@@ -55,7 +55,7 @@ export const makeGround = Effect.fnUntraced(function* (
 ) {
   const reason = cannotRun()
   const database = yield* reason === undefined ? overCluster(folder) : overOne(folder, reason)
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const settings = (replica: string, DATABASE_URL: string) => ({
     ...settingsOver({ port }, "", ""),
     ...settingsOf(replica),
