@@ -37,7 +37,9 @@ export const run = <Name extends string, Input, ContextInput, E>(
           if (exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause)) return onExit(interrupted())
           exitCode(exit, onExit)
         }
-        setImmediate(end)
+        if (exit._tag === "Failure" && Cause.hasInterruptsOnly(exit.cause)) return setImmediate(end)
+        // A pipe takes a long result in pieces: exiting before it was read would cut it off.
+        process.stdout.write("", () => setImmediate(end))
       }
     })
   )
