@@ -4,6 +4,7 @@
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import { limitNames, maximumOf } from "../../operator/limits/LimitNames.ts"
+import { Database } from "../../platform/database/Database.ts"
 import { turnsBetween } from "../../platform/edge/inTurn.ts"
 import { type Rate, RateLimit } from "../../platform/edge/RateLimit.ts"
 import { count, limitRefusals } from "../../platform/metrics/Metrics.ts"
@@ -47,7 +48,8 @@ export class CallBudget extends Context.Service<
     CallBudget,
     Effect.gen(function* () {
       const { database, http, processes } = yield* Settings
-      const turns = Turns.make({ measured: http.rateLimits })
+      const { server } = yield* Database
+      const turns = Turns.make({ measured: http.rateLimits, server })
       yield* Effect.forEach([...limitNames, "index_bytes", "answer_bytes", "waiters"], (name) =>
         count(limitRefusals(name), 0)
       )

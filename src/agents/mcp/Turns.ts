@@ -73,13 +73,21 @@ export interface Visit {
   readonly isShared: boolean
 }
 
-/**
- * Without `measured`, time does not count and no project is slowed down. When `most` projects are known, those without
- * calls are forgotten.
- */
-export const make = ({ measured, most = 10_000 }: { readonly measured: boolean; readonly most?: number }) => {
+interface Options {
+  /** Otherwise time does not count, and no project is slowed down. */
+  readonly measured: boolean
+  /** How many projects are known, before those without calls are forgotten. */
+  readonly most?: number
+  /** The database server that answers; undefined until one is found. */
+  readonly server?: () => string | undefined
+}
+
+export const make = ({ measured, most = 10_000, server = () => undefined }: Options) => {
   const projects = new Map<string, Project>()
   let heaviest: Project | undefined
+  /** The server that answered last, and the time at which it took the place of another one. */
+  let answering: string | undefined
+  let answersSince = -Infinity
 
   const find = (project_id: string, now: number): Project => {
     const known = projects.get(project_id)
@@ -96,6 +104,22 @@ export const make = ({ measured, most = 10_000 }: { readonly measured: boolean; 
   const endedOf = ({ at, spent }: Project, now: number) => Math.max(0, spent - (now - at) * recovery)
   const spentBy = (project: Project, now: number) =>
     Math.min(mostTime, endedOf(project, now) + project.running * now - project.started)
+
+  /** How long a call has taken. While calls wait for another server after a failover, they occupy nothing. */
+  const tookSince = (since: number, now: number) => {
+    const current = server()
+    if (current !== undefined && current !== answering) {
+      if (answering !== undefined) {
+        for (const project of projects.values()) {
+          project.spent = 0
+          project.started = project.running * now
+        }
+        answersSince = now
+      }
+      answering = current
+    }
+    return now - Math.max(since, answersSince)
+  }
 
   /** Adds milliseconds, and returns whether the project is slowed down. */
   const spend = (project: Project, milliseconds: number, now: number): boolean => {
@@ -137,7 +161,12 @@ export const make = ({ measured, most = 10_000 }: { readonly measured: boolean; 
         const caller = callerOf(project, subject)
         project.present += 1
         caller.present += 1
-        return { project, caller, isShared: now < project.sharedUntil, slowed: spend(project, 0, now) }
+        return {
+          project,
+          caller,
+          isShared: now < project.sharedUntil,
+          slowed: spend(project, tookSince(now, now), now)
+        }
       }),
       ({ slowed, ...visit }) => {
         const halves = slowed ? oneEach : { calls: half(maxima.calls), searches: half(maxima.searches) }
@@ -181,9 +210,9 @@ export const make = ({ measured, most = 10_000 }: { readonly measured: boolean; 
         project.started += since
       },
       ended: (since, now) => {
+        const took = tookSince(since, now)
         project.running -= 1
-        project.started -= since
-        const took = now - since
+        project.started -= now - took
         const slowed = spend(project, took, now)
         const pause = slowed ? Math.min(rest * took, longestRest) : 0
         if (slowed) project.restsUntil = now + pause

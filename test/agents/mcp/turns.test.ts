@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import { CallBudget } from "../../../src/agents/mcp/CallBudget.ts"
 import * as Turns from "../../../src/agents/mcp/Turns.ts"
 import { RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { Database } from "../../../src/platform/database/Database.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 
 const maxima = { calls: 4, searches: 2 }
@@ -76,6 +77,30 @@ it.effect("a project that has rested takes its turns at once again", () =>
     yield* TestClock.adjust("10 minutes")
     yield* play("heavy", 12, 100)
     assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+  })
+)
+
+it.effect("what calls took before another database server answered is forgotten", () =>
+  Effect.gen(function* () {
+    let server: string | undefined = "first"
+    const turns = Turns.make({ measured: true, server: () => server })
+    const play = players(turns)
+    yield* play("heavy", 8, 5000)
+    server = undefined
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+    server = "second"
+    assert.strictEqual((yield* play("heavy", 8, 100)).most, 4)
+
+    // A call that began before counts from then on.
+    const call = (took: number) =>
+      turns.visit("heavy", "me", maxima, (visit) => turns.callsOf(visit, maxima, never)(Effect.sleep(took), refused))
+    const waiting = yield* Effect.forkChild(call(5000))
+    yield* TestClock.adjust(4990)
+    server = "third"
+    yield* call(0)
+    yield* TestClock.adjust(10)
+    yield* Fiber.join(waiting)
+    assert.strictEqual((yield* play("heavy", 8, 100)).most, 4)
   })
 )
 
@@ -194,10 +219,11 @@ it.effect("callers of a project have half of its turns each for a minute after o
 
 describe("a call", () => {
   /** Admits calls of a process with so many connections, one of so many; says who runs, in the order of their beginning. */
-  const admitting = Effect.fnUntraced(function* (poolSize: number, processes = 1) {
+  const admitting = Effect.fnUntraced(function* (poolSize: number, processes = 1, server = () => "one") {
     const settings = { database: { poolSize }, http: { rateLimits: true }, processes } as Settings["Service"]
     const layer = CallBudget.layer.pipe(
       Layer.provide(RateLimit.layer),
+      Layer.provide(Layer.succeed(Database, { server } as Database["Service"])),
       Layer.provide(Layer.succeed(Settings, settings))
     )
     const { admit } = yield* Effect.provide(CallBudget, layer)
@@ -226,6 +252,20 @@ describe("a call", () => {
       const { details } = yield* Fiber.join(next)
       // Its rest is four seconds long.
       assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 3 })
+    })
+  )
+
+  it.effect("of a project whose calls have waited for another database server is not slowed down", () =>
+    Effect.gen(function* () {
+      let server = "one"
+      const { begun, start } = yield* admitting(10, 1, () => server)
+      yield* start("p", "me", { searches: false, lasts: 2_000 })
+      yield* TestClock.adjust("2 seconds")
+      server = "two"
+      yield* TestClock.adjust("4 seconds")
+      yield* start("p", "first", { searches: false })
+      yield* start("p", "second", { searches: false })
+      assert.deepStrictEqual(begun, ["me", "first", "second"])
     })
   )
 
