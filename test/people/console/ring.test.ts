@@ -184,8 +184,14 @@ layer(noChromium === undefined ? Layer.merge(TestDatabase.sql, Chromium.layer) :
           assert.deepStrictEqual(await click(), ["opened", task])
           await page.goto(task)
           assert.include(await page.innerText("h1"), "Choose the invoice format")
-          await deliver(message)
-          assert.deepStrictEqual(await click(), ["focused", task])
+          // Chromium can lose a push while it loads a page; a push service would repeat it.
+          const again = async () => {
+            await deliver(message)
+            return click()
+          }
+          let outcome = await again()
+          if (outcome === "no notification") outcome = await again()
+          assert.deepStrictEqual(outcome, ["focused", task])
 
           assert.deepStrictEqual(await page.evaluate("caches.keys()"), [], "the worker caches nothing")
           await page.goto(phones)

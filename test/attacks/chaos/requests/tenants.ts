@@ -19,7 +19,7 @@ import { beside, chaos, scratch, server, size, sliced } from "../harness.ts"
 import { makeAttacker } from "../parts/tenants/Attacker.ts"
 import { means } from "../parts/tenants/Hostile.ts"
 import type { Report } from "../parts/tenants/HostileMain.ts"
-import { makeHonest } from "../parts/tenants/Honest.ts"
+import { makeHonest, type Timed } from "../parts/tenants/Honest.ts"
 import { fillOrdinary } from "../parts/tenants/Projects.ts"
 import { merged, type Round, rowOf, rowsOf, shown } from "../parts/tenants/Table.ts"
 
@@ -111,17 +111,20 @@ chaos(
       measured.push({ names, alone, control, attacked: beside.timed })
     }
 
+    const together = each === true ? measured : [merged(measured)]
+    // Calls that take long because of the tests beside this slice make even an honest project the one that takes longest.
+    const isBusy = sliced && together.some((round) => rowOf(round, "all").alone_ms > 100)
+    const isFailure = ({ outcome }: Timed) => !/^20\d$/.test(outcome) && !(isBusy && outcome === "200 limit_exceeded")
     for (const [when, timed] of measured.flatMap(({ alone, attacked, control, names }) => [
       ["alone", alone] as const,
       ["control", control] as const,
       [each === true ? `beside ${names.join()}` : "beside", attacked] as const
     ])) {
-      const failed = timed.filter(({ outcome }) => !/^20\d$/.test(outcome))
+      const failed = timed.filter(isFailure)
       for (const [outcome, of] of Object.entries(Object.groupBy(failed, ({ group, outcome }) => `${group} ${outcome}`)))
         violations.push(`${when}: ${of!.length} of ${timed.length} honest requests were answered ${outcome}`)
     }
 
-    const together = each === true ? measured : [merged(measured)]
     const table = together.flatMap(rowsOf)
     process.stderr.write(shown(table))
     // The p99 of fewer requests would be the slowest of them.
