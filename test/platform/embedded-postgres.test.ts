@@ -283,8 +283,7 @@ describe("the password", () => {
         ),
         (running) => end(running, "SIGTERM")
       )
-      const isThere = () => fs.existsSync(join(files.directory, "postmaster.pid"))
-      yield* Effect.repeat(Effect.sleep("10 millis"), { until: isThere })
+      yield* served(files)
       assert.instanceOf(yield* Effect.flip(requirePassword(files)), Absent)
       setting.stdin.end()
       assert.isTrue(yield* wantsPassword(yield* embeddedPostgres(data)))
@@ -315,6 +314,7 @@ describe("the password", () => {
         Effect.sync(() => launch(files, { detached: false })!),
         (running) => endServer(running)
       )
+      yield* served(files)
       yield* Effect.scoped(
         Effect.gen(function* () {
           assert.strictEqual((yield* embeddedPostgres(data)).pid, server.pid)
@@ -532,7 +532,11 @@ const passwordIn = (data: string) => ({
 const wantsPassword = (postmaster: Postmaster) =>
   Effect.map(Effect.exit(ask({ ...postmaster, password: undefined }, "select 1")), Exit.isFailure)
 
-const serves = ({ directory }: Postmaster) => fs.existsSync(join(directory, "postmaster.pid"))
+const serves = ({ directory }: Pick<Postmaster, "directory">) => fs.existsSync(join(directory, "postmaster.pid"))
+
+/** Waits until a server that was launched has the folder. */
+const served = (files: Pick<Postmaster, "directory">) =>
+  Effect.repeat(Effect.sleep("10 millis"), { until: () => serves(files) })
 
 const drafts = ({ directory }: Postmaster) =>
   fs.readdirSync(dirname(directory)).filter((name) => name.includes(".new-"))
