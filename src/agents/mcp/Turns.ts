@@ -11,12 +11,17 @@
 import { Clock, Effect, Semaphore } from "effect"
 import { inTurn } from "../../platform/edge/inTurn.ts"
 
-/** Milliseconds of calls that a project may take before it can be slowed down. */
-const freeTime = 1_000
+/**
+ * Milliseconds of calls that a project may take before it can be slowed down: more than a few calls that were in flight
+ * while the process or the database stood still for a second.
+ */
+const freeTime = 3_000
 /** Milliseconds that are remembered at most. */
 const mostTime = 30_000
 /** How much of them is forgotten in each millisecond. */
-const recovery = 0.25
+const recovery = 0.5
+/** The same of a project that is slowed down: less than its turns take, so that it stays so while it goes on. */
+const slowedRecovery = 0.25
 /** How long a project that is slowed down rests, compared with the call before. */
 const rest = 2
 /** Milliseconds. */
@@ -101,7 +106,8 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
     return made
   }
 
-  const endedOf = ({ at, spent }: Project, now: number) => Math.max(0, spent - (now - at) * recovery)
+  const endedOf = ({ at, restsUntil, spent }: Project, now: number) =>
+    Math.max(0, spent - (now - at) * (restsUntil === 0 ? recovery : slowedRecovery))
   const spentBy = (project: Project, now: number) =>
     Math.min(mostTime, endedOf(project, now) + project.running * now - project.started)
 

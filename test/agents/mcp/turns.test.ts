@@ -36,15 +36,32 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
   return play
 }
 
-it.effect("a project takes its turns at once until its calls have taken a second, then one by one with rests", () =>
+it.effect("a project takes its turns at once until its calls have taken three seconds, then one by one with rests", () =>
   Effect.gen(function* () {
     const play = players(Turns.make({ measured: true }))
-    assert.deepStrictEqual(yield* play("heavy", 8, 100), { most: 4, took: 200 })
-    assert.strictEqual((yield* play("heavy", 4, 100)).most, 4)
+    assert.deepStrictEqual(yield* play("heavy", 8, 300), { most: 4, took: 600 })
+    assert.strictEqual((yield* play("heavy", 4, 300)).most, 4)
     const slowed = yield* play("heavy", 4, 100)
     assert.strictEqual(slowed.most, 1)
     // Four calls, and a rest of twice their time between them.
     assert.isAtLeast(slowed.took, 4 * 100 + 3 * 200)
+  })
+)
+
+it.effect("a project that is slowed down stays so while it goes on, though its turns take less than others may", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    yield* play("heavy", 16, 500)
+    for (let round = 0; round < 5; round += 1) yield* play("heavy", 8, 500)
+    assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
+  })
+)
+
+it.effect("two calls that a stall of a second has caught slow nobody down", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    yield* play("innocent", 2, 1400)
+    assert.strictEqual((yield* play("innocent", 4, 10)).most, 4)
   })
 )
 
@@ -75,7 +92,7 @@ it.effect("a project that has rested takes its turns at once again", () =>
     assert.deepStrictEqual(now, [0, ["you"]])
     // A longer rest earns nothing more.
     yield* TestClock.adjust("10 minutes")
-    yield* play("heavy", 12, 100)
+    yield* play("heavy", 12, 300)
     assert.strictEqual((yield* play("heavy", 4, 100)).most, 1)
   })
 )
@@ -107,10 +124,10 @@ it.effect("what calls took before another database server answered is forgotten"
 it.effect("calls that take no time never slow a project down", () =>
   Effect.gen(function* () {
     const play = players(Turns.make({ measured: true }))
-    // One call after another, busy for a quarter of the time.
+    // One call after another, busy for half of the time.
     for (let round = 0; round < 200; round += 1) {
-      yield* play("steady", 1, 50)
-      yield* TestClock.adjust(150)
+      yield* play("steady", 1, 100)
+      yield* TestClock.adjust(100)
     }
     assert.strictEqual((yield* play("steady", 8, 10)).most, 4)
   })
@@ -159,15 +176,15 @@ it.effect("calls count while they run: a project with long calls gets no further
   Effect.gen(function* () {
     const turns = Turns.make({ measured: true })
     const visit = <A, E>(work: (visit: Turns.Visit) => Effect.Effect<A, E>) => turns.visit("p", "me", maxima, work)
-    const long = visit((found) => turns.callsOf(found, maxima, never)(Effect.sleep(2_000), refused))
+    const long = visit((found) => turns.callsOf(found, maxima, never)(Effect.sleep(3_000), refused))
     const first = yield* Effect.forkChild(Effect.all([long, long], { concurrency: 2 }))
-    yield* TestClock.adjust(1_000)
-    // Two turns of four are free, but the project has taken two seconds by now.
+    yield* TestClock.adjust(2_000)
+    // Two turns of four are free, but the project has taken four seconds by now.
     const next = yield* Effect.flip(visit((found) => turns.callsOf(found, maxima, 0)(Effect.void, refused)))
     assert.strictEqual(next, "refused")
     yield* TestClock.adjust(1_000)
     yield* Fiber.join(first)
-    assert.strictEqual(yield* visit(({ project }) => Effect.succeed(project.restsUntil)), 2_000 + 2 * 2_000)
+    assert.strictEqual(yield* visit(({ project }) => Effect.succeed(project.restsUntil)), 3_000 + 2 * 3_000)
   })
 )
 
@@ -245,13 +262,13 @@ describe("a call", () => {
   it.effect("of a project that is slowed down is told when to try again", () =>
     Effect.gen(function* () {
       const { start } = yield* admitting(10)
-      yield* start("p", "me", { searches: false, lasts: 2_000 })
-      yield* TestClock.adjust("2 seconds")
+      yield* start("p", "me", { searches: false, lasts: 4_000 })
+      yield* TestClock.adjust("4 seconds")
       const next = yield* start("p", "me", { searches: false })
       yield* TestClock.adjust("1 second")
       const { details } = yield* Fiber.join(next)
-      // Its rest is four seconds long.
-      assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 3 })
+      // Its rest is eight seconds long.
+      assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 7 })
     })
   )
 
@@ -259,8 +276,8 @@ describe("a call", () => {
     Effect.gen(function* () {
       let server = "one"
       const { begun, start } = yield* admitting(10, 1, () => server)
-      yield* start("p", "me", { searches: false, lasts: 2_000 })
-      yield* TestClock.adjust("2 seconds")
+      yield* start("p", "me", { searches: false, lasts: 5_000 })
+      yield* TestClock.adjust("5 seconds")
       server = "two"
       yield* TestClock.adjust("4 seconds")
       yield* start("p", "first", { searches: false })
