@@ -3,14 +3,18 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Metric, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { readFile } from "node:fs"
 import { sweeps } from "../../src/agents/Wing.ts"
 import { Transfer } from "../../src/agents/transfer/Transfer.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../src/operator/limits/LimitNames.ts"
+import { Memory } from "../../src/agents/memory/Memory.ts"
+import { withinLimit } from "../../src/agents/memory/Ranking.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { limitRefusals } from "../../src/platform/metrics/Metrics.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
 import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
@@ -446,6 +450,44 @@ layer(Service.layer)("a search", (it) => {
       assert.strictEqual(waiting!.n, 0)
       yield* Deferred.succeed(done, undefined)
       yield* Fiber.join(holder)
+    })
+  )
+
+  it.effect("that waits for a connection is not cancelled meanwhile", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({})
+      const { id } = yield* agent.note("walrus")
+      const { services } = yield* Service
+      const sql = Context.get(services, SqlClient.SqlClient)
+      const { poolSize } = Context.get(services, Settings).database
+      const done = yield* Deferred.make<void>()
+      const holding = yield* Effect.forEach(indexes(poolSize), () =>
+        Effect.gen(function* () {
+          const held = yield* Deferred.make<void>()
+          const hold = Effect.andThen(Deferred.succeed(held, undefined), Deferred.await(done))
+          const fiber = yield* Effect.forkChild(sql.withTransaction(hold))
+          yield* Deferred.await(held)
+          return fiber
+        })
+      )
+      const search = Context.get(services, Memory).search(agent, { query: "walrus" })
+      const searching = yield* Effect.forkChild(search, { startImmediately: true })
+      yield* TestClock.adjust("3 seconds")
+      yield* Deferred.succeed(done, undefined)
+      const { entries } = yield* Fiber.join(searching)
+      assert.strictEqual(entries[0]!.id, id)
+      yield* Fiber.joinAll(holding)
+    })
+  )
+
+  it.effect("whose answer arrived while the process stood still for over a second is not cancelled", () =>
+    Effect.gen(function* () {
+      const answer = Effect.callback<string>((resume) =>
+        readFile("package.json", () => resume(Effect.succeed("found")))
+      )
+      const stall = Effect.sync(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100))
+      const [found] = yield* TestClock.withLive(Effect.all([withinLimit(answer), stall], { concurrency: 2 }))
+      assert.strictEqual(found, "found")
     })
   )
 })

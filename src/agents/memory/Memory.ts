@@ -166,14 +166,14 @@ export class Memory extends Context.Service<
         // At the same time as the search by words, and outside of it: no connection waits for the endpoint.
         const asking = yield* Effect.forkChild(embeddings.ask(project_id, query))
         const most = embeddings.configured ? Math.max(limit, Ranking.pool) : limit
-        const byWords = yield* ranking.search(project_id, query, filter, most).pipe(withinLimit, persistence)
+        const byWords = yield* ranking.search(project_id, query, filter, most).pipe(persistence)
         if (byWords === undefined) return yield* recent(project_id, options)
         if (cursor !== undefined) return yield* refuse("cursor_invalid")
         const asked = yield* Fiber.join(asking)
         const hits =
           typeof asked === "string"
             ? byWords
-            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(withinLimit, persistence)
+            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(Ranking.withinLimit, persistence)
         return {
           entries: hits
             .slice(0, limit)
@@ -198,7 +198,7 @@ export class Memory extends Context.Service<
             matched: "recent" as const
           }
         },
-        withinLimit,
+        Ranking.withinLimit,
         persistence
       )
 
@@ -241,12 +241,6 @@ const replaced = ({ superseded_by }: Pick<Store.EntryRow, "superseded_by">) =>
 
 /** Entries with at least this share of an entry's own score are about the same. */
 const alike = 0.5
-
-/** Interrupting the search cancels its statement. */
-export const withinLimit = Effect.timeoutOrElse({
-  duration: "1 second",
-  orElse: () => refuse("search_too_broad")
-})
 
 const After = Schema.Tuple([Cursor.Time, Cursor.Id])
 

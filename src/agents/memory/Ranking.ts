@@ -1,6 +1,7 @@
 /** Turns a query into what the store searches, and searches it. A stage is left out where it counts nothing. */
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { refuse } from "../continuity/Errors.ts"
 import type { Meaning } from "../embeddings/Embeddings.ts"
 import { namesIn } from "../ranking/Names.ts"
 import { type Related, relatedBy, words } from "../ranking/RelatedWords.ts"
@@ -21,6 +22,15 @@ const unrelated = 0.1
 /** Shorter words stand in too many others. */
 const shortest = 4
 
+const aSecond = Effect.repeat(Effect.sleep("250 millis"), { times: 3 })
+
+/**
+ * Cancels a search after a second. A process that stood still sees its timers before the answers that have arrived, so
+ * the second has four parts: then only one of them has passed.
+ */
+export const withinLimit = <A, E, R>(search: Effect.Effect<A, E, R>) =>
+  Effect.raceFirst(search, Effect.andThen(aSecond, refuse("search_too_broad")))
+
 export const make = (sql: SqlClient.SqlClient) => {
   const { queryLexemes, stems } = MemoryStore.make(sql)
   const store = SearchStore.make(sql)
@@ -33,9 +43,11 @@ export const make = (sql: SqlClient.SqlClient) => {
       : Effect.succeed(known)
   )
 
-  /** The lexemes of a query, at most `mostAsked`. */
-  const lexemesOf = Effect.fnUntraced(function* (project_id: string, query: string, { dates }: Stages) {
-    const lexemes = (yield* queryLexemes(searchQuery(query, dates))).map(({ lexeme }) => lexeme)
+  const lexemesOf = (query: string, { dates }: Stages) =>
+    Effect.map(queryLexemes(searchQuery(query, dates)), (rows) => rows.map(({ lexeme }) => lexeme))
+
+  /** At most `mostAsked`. */
+  const rarest = Effect.fnUntraced(function* (project_id: string, lexemes: ReadonlyArray<string>) {
     if (lexemes.length <= mostAsked) return lexemes
     return (yield* store.rarest(project_id, lexemes, mostAsked)).map(({ lexeme }) => lexeme)
   })
@@ -66,11 +78,14 @@ export const make = (sql: SqlClient.SqlClient) => {
     limit: number,
     stages = everyStage
   ) {
-    const lexemes = yield* lexemesOf(project_id, query, stages)
+    const lexemes = yield* lexemesOf(query, stages)
     if (lexemes.length === 0) return undefined
-    const terms = yield* withRelated(lexemes, stages)
     const names = stages.names > 0 ? namesIn(query) : []
-    return yield* store.ranked(project_id, { terms, names, stages }, filter, limit)
+    return yield* rarest(project_id, lexemes).pipe(
+      Effect.flatMap((asked) => withRelated(asked, stages)),
+      Effect.flatMap((terms) => store.ranked(project_id, { terms, names, stages }, filter, limit)),
+      withinLimit
+    )
   })
 
   /** Adds entries that are near the query in meaning to those found by words, and what each entry's nearness counts. */
@@ -111,14 +126,14 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** The entries that share most of a text's rarer words, by these words alone. */
   const similar = Effect.fnUntraced(function* (project_id: string, text: string, limit: number) {
-    const lexemes = yield* lexemesOf(project_id, text, wordsOnly)
+    const lexemes = yield* rarest(project_id, yield* lexemesOf(text, wordsOnly))
     const terms = yield* withRelated(lexemes, wordsOnly)
     return yield* store.ranked(project_id, { terms, names: [], stages: wordsOnly }, {}, limit, SearchStore.unasked)
   })
 
   /** What a query looks for in text without an index: no keys of dates, and no short word for another one. */
   const termsOf = Effect.fnUntraced(function* (query: string, most: number) {
-    const lexemes = (yield* queryLexemes(searchQuery(query, false))).map(({ lexeme }) => lexeme)
+    const lexemes = yield* lexemesOf(query, { ...everyStage, dates: false })
     const terms = yield* withRelated(lexemes.slice(0, most), everyStage, most)
     return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
   })

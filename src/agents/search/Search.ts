@@ -5,7 +5,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { excerpt } from "../../wire/Text.ts"
 import type { ContinuityRefusal, Unavailable } from "../continuity/Errors.ts"
-import { Memory, withinLimit } from "../memory/Memory.ts"
+import { Memory } from "../memory/Memory.ts"
 import * as Ranking from "../memory/Ranking.ts"
 import type { Term } from "../memory/SearchStore.ts"
 import type { MemoryHit } from "../memory/Shapes.ts"
@@ -36,16 +36,18 @@ export class Search extends Context.Service<
         return { hits: matched === "ranked" ? entries.map(hitOf) : [], semantic }
       })
 
-      const inWork = Effect.fnUntraced(
-        function* (project_id: string, of: ReadonlyArray<Store.Work>, query: string, limit: number) {
-          const terms = yield* termsOf(query, mostTerms)
-          if (terms.length === 0) return []
-          const found = yield* store.work(project_id, of, terms.map(beginning), everyStage, limit)
-          return found.map((hit) => ({ ...hit, excerpt: excerpt(hit.excerpt.trim(), 400) }))
-        },
-        withinLimit,
-        persistence
-      )
+      const inWork = Effect.fnUntraced(function* (
+        project_id: string,
+        of: ReadonlyArray<Store.Work>,
+        query: string,
+        limit: number
+      ) {
+        const terms = yield* termsOf(query, mostTerms)
+        if (terms.length === 0) return []
+        const asked = terms.map(beginning)
+        const found = yield* Ranking.withinLimit(store.work(project_id, of, asked, everyStage, limit))
+        return found.map((hit) => ({ ...hit, excerpt: excerpt(hit.excerpt.trim(), 400) }))
+      }, persistence)
 
       const search = Effect.fn("Search.search")(function* (actor: Pick<Actor, "project_id">, input: SearchRequest) {
         const { in: asked = sources, limit = 10, query } = input
