@@ -21,7 +21,6 @@ const window = (given: Partial<Window> = {}): Window => ({
   from: 1000,
   to: 2000,
   calm: 3000,
-  remembered: 9000,
   explains: ["503 bridge_persistence_error", "no answer"],
   ...given
 })
@@ -35,11 +34,6 @@ describe("answers", () => {
     assert.isFalse(isUnexplained(exchange(1500, "no answer")))
     assert.isFalse(isUnexplained(exchange(1500, "409 stale_version")))
     assert.isFalse(isUnexplained(exchange(995, "no answer", 10)), "begun before it")
-  })
-  it("about long calls are explained for as long as those are remembered", () => {
-    assert.isFalse(isUnexplained(exchange(8000, "200 limit_exceeded concurrent_calls")))
-    assert.isTrue(isUnexplained(exchange(9000, "200 limit_exceeded concurrent_calls")))
-    assert.isTrue(isUnexplained(exchange(8000, "200 limit_exceeded writes_per_minute")))
   })
   it("outside of a fault are not", () => {
     assert.isTrue(isUnexplained(exchange(2000, "503 bridge_persistence_error")))

@@ -36,16 +36,18 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
   return play
 }
 
-it.effect("a project takes its turns at once until its calls have taken three seconds, then one by one with rests", () =>
-  Effect.gen(function* () {
-    const play = players(Turns.make({ measured: true }))
-    assert.deepStrictEqual(yield* play("heavy", 8, 300), { most: 4, took: 600 })
-    assert.strictEqual((yield* play("heavy", 4, 300)).most, 4)
-    const slowed = yield* play("heavy", 4, 100)
-    assert.strictEqual(slowed.most, 1)
-    // Four calls, and a rest of twice their time between them.
-    assert.isAtLeast(slowed.took, 4 * 100 + 3 * 200)
-  })
+it.effect(
+  "a project takes its turns at once until its calls have taken three seconds, then one by one with rests",
+  () =>
+    Effect.gen(function* () {
+      const play = players(Turns.make({ measured: true }))
+      assert.deepStrictEqual(yield* play("heavy", 8, 300), { most: 4, took: 600 })
+      assert.strictEqual((yield* play("heavy", 4, 300)).most, 4)
+      const slowed = yield* play("heavy", 4, 100)
+      assert.strictEqual(slowed.most, 1)
+      // Four calls, and a rest of twice their time between them.
+      assert.isAtLeast(slowed.took, 4 * 100 + 3 * 200)
+    })
 )
 
 it.effect("a project that is slowed down stays so while it goes on, though its turns take less than others may", () =>

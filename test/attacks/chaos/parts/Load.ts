@@ -33,10 +33,10 @@ interface Pace {
 }
 const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 
-/** A database that is away makes calls so long that a project with many of them is refused further ones for a while. */
+/** While the database is away, calls wait for it, and further ones of their project get no turn. */
 const isTemporary = (outcome: string) =>
   outcome === "503 bridge_persistence_error" || outcome === "no answer" || outcome === callsTooLong
-export const callsTooLong = "200 limit_exceeded concurrent_calls"
+const callsTooLong = "200 limit_exceeded concurrent_calls"
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (

@@ -72,13 +72,13 @@ export const makeGround = Effect.fnUntraced(function* (
   /** What a fault explains is known once it is over. */
   const during = <E>(
     explains: ReadonlyArray<string>,
-    fault: Effect.Effect<Pick<Window, "why" | "to"> & Partial<Window>, E>
+    fault: Effect.Effect<Pick<Window, "why" | "to">, E>
   ) =>
     Effect.gen(function* () {
       const from = performance.now()
-      const { to, why, remembered = to } = yield* fault
+      const { to, why } = yield* fault
       // Processes that are new are slow once at everything.
-      windows.push({ why, from, to, calm: Math.max(to, performance.now()) + 5000, remembered, explains })
+      windows.push({ why, from, to, calm: Math.max(to, performance.now()) + 5000, explains })
     })
 
   /** The primary fails; `writing` waits until everybody writes again. A connection that hangs is noticed by a probe. */
@@ -92,7 +92,7 @@ export const makeGround = Effect.fnUntraced(function* (
           yield* writing(performance.now())
           const to = performance.now() + 3000
           yield* database.whole
-          return { why, to, remembered: to + 116_000 }
+          return { why, to }
         })
       )
     )

@@ -3,7 +3,7 @@
  */
 import { slope } from "../../../../support/run/Heap.ts"
 import { percentile } from "../../harness.ts"
-import { callsTooLong, type Exchange } from "../Load.ts"
+import type { Exchange } from "../Load.ts"
 
 /** A fault, from its beginning until the service answers again. */
 export interface Window {
@@ -12,8 +12,6 @@ export interface Window {
   readonly to: number
   /** When it is as fast as before: a failed node has come back. */
   readonly calm: number
-  /** Until when a project may be refused calls, because those that waited are counted as long (decisions.md, Budgets of a project). */
-  readonly remembered: number
   /** The outcomes that the fault explains, besides documented refusals of what came twice. */
   readonly explains: ReadonlyArray<string>
 }
@@ -28,8 +26,7 @@ export const unexplained = (
   documented: ReadonlySet<string>
 ): ReadonlyArray<string> => {
   const isExplained = ({ at, millis, outcome }: Exchange) =>
-    windows.some(({ explains, from, remembered, to }) => {
-      if (outcome === callsTooLong && overlap(at, millis, from, remembered)) return true
+    windows.some(({ explains, from, to }) => {
       if (!overlap(at, millis, from, to)) return false
       const [, status, code] = /^(\d{3}) (\S+)( \S+)?$/.exec(outcome) ?? []
       return explains.includes(outcome) || (Number(status) < 500 && documented.has(code!))
