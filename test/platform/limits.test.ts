@@ -8,7 +8,7 @@ import { connect } from "node:net"
 import { onTestFinished, vi } from "vitest"
 import { format, type TokenKind } from "../../src/platform/crypto/Tokens.ts"
 import { makeFloodPauses } from "../../src/platform/edge/Floods.ts"
-import { exchange, makeClient, makeToken, obtainCode, post } from "../support/agents/Agent.ts"
+import { exchange, makeClient, makeToken, obtainCode, pkce, post } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { rotating, successorOf, tokens } from "../support/bridges/Tokens.ts"
 import { type Answer, type Ask, send } from "../support/network/Http.ts"
@@ -527,6 +527,25 @@ layer(Service.layer)("of requests to /revoke", (it) => {
       yield* toMcp(on.url, access_token, "203.0.113.9")
       assert.strictEqual((yield* revoke(access_token)).status, 200)
       assert.strictEqual((yield* toMcp(on.url, access_token, "203.0.113.9")).status, 401)
+    })
+  )
+})
+
+layer(Service.layer)("of requests to /token", (it) => {
+  it.effect("counts each wrong proof of a key", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const ask = Effect.suspend(() => {
+        const fields = { grant_type: "authorization_code", client_id: random("sci"), code: random("sac") }
+        return post(
+          `${url}/token`,
+          { ...fields, code_verifier: pkce().verifier },
+          { dpop: "x", ...from("203.0.113.7") }
+        )
+      })
+      const answers = yield* Effect.replicateEffect(ask, 210, { concurrency: 8 })
+      assert.strictEqual(answers[0]!.body.error, "invalid_dpop_proof")
+      assert.deepStrictEqual(tally(answers), { 400: 200, 429: 10 })
     })
   )
 })

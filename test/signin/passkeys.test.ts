@@ -105,6 +105,7 @@ layer(Named)("a passkey", (it) => {
       )
       assert.strictEqual(Buffer.from(asked.body.challenge, "base64url").length, 32)
       assert.deepInclude(asked.body, { rpId: "localhost", allowCredentials: [], userVerification: "required" })
+      for (const { headers } of [answer, asked]) assert.strictEqual(headers.get("cache-control"), "no-store")
     })
   )
 
@@ -783,6 +784,19 @@ layer(Named)("at consent, a passkey", (it) => {
       const shown = yield* browser.submit(page, { credential })
       const pressed = yield* attacker.submit(shown, { decision: "allow" })
       assert.strictEqual(pressed.status, 403)
+    })
+  )
+
+  it.effect("is tried 20 times at once by an address", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      const browser = new Browser(on.url)
+      const page = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(on) }))
+      const answers = yield* Effect.replicateEffect(browser.submit(page, { credential: "{}" }), 21)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [...Array.from({ length: 20 }, () => 422), 429]
+      )
     })
   )
 

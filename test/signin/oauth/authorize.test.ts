@@ -135,7 +135,8 @@ layer(Service.layer)("an authorization request", (it) => {
     ["mobile:devices from any client", { scope: "mobile:devices" }, "invalid_scope"],
     ["a request object", { request: "x" }, "request_not_supported"],
     ["a request_uri", { request_uri: "https://x.test" }, "request_uri_not_supported"],
-    ["prompt=none", { prompt: "none" }, "access_denied"]
+    ["prompt=none", { prompt: "none" }, "access_denied"],
+    ["prompt=none beside another", { prompt: "login none" }, "access_denied"]
   ]
   it.effect.each(redirected)("with %s returns an error to a client that an operator created", ([, given, error]) =>
     Effect.gen(function* () {

@@ -155,8 +155,10 @@ layer(Service.layer)("a sign-in", (it) => {
       const [grant] = yield* grants
       assert.strictEqual(grant!.label, "Ada's laptop")
       const actor = `oauth_grant:${grant!.grant_id}`
-      const names = yield* Context.get(service.services, ProjectTokens).names(project_id, [actor])
-      assert.strictEqual(names.get(actor), "Lighthouse (Ada's laptop)")
+      const { names } = Context.get(service.services, ProjectTokens)
+      assert.strictEqual((yield* names(project_id, [actor])).get(actor), "Lighthouse (Ada's laptop)")
+      const { project_id: elsewhere } = yield* makeToken(service)
+      assert.strictEqual((yield* names(elsewhere, [actor])).size, 0)
     })
   )
 
