@@ -247,16 +247,21 @@ layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it)
   it.effect("does not lock out a token whose request was refused for the state of its rotation", () =>
     Effect.gen(function* () {
       const on = yield* limited
-      const { token } = yield* rotating()
+      const lapsed = yield* rotating()
+      yield* TestClock.adjust("5 minutes")
+      const [first, second] = [yield* rotating(), yield* rotating()]
       const shared = "203.0.113.7"
-      const refused = send(`${on.url}/bridge/v1/tokens/rotate/prepare`, {
-        bearer: token,
-        key: "k",
-        headers: from(shared)
-      })
-      assert.strictEqual((yield* refused).status, 409)
+      const at = (step: string, bearer: string, key: string, body?: object) =>
+        send(`${on.url}/bridge/v1/tokens/rotate/${step}`, { bearer, key, body, headers: from(shared) })
+      const refused = [
+        [403, at("prepare", first.successor, "k")],
+        [404, at("confirm", second.successor, "k", { rotation_id: randomUUID() })],
+        [409, at("prepare", first.token, "k")],
+        [410, at("prepare", lapsed.token, "bridge-rotate-1")]
+      ] as const
+      for (const [status, ask] of refused) assert.strictEqual((yield* ask).status, status)
       yield* Effect.replicateEffect(toMcp(on.url, random("sat"), shared), 250, { concurrency: 8 })
-      assert.strictEqual((yield* refused).status, 409)
+      for (const [status, ask] of refused) assert.strictEqual((yield* ask).status, status)
     })
   )
 
