@@ -4,7 +4,7 @@ import { Context, Duration, Effect, Fiber, Layer, Redacted, Schema } from "effec
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
@@ -101,8 +101,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const { recorded, url } = yield* recorder(service.url)
       writeFileSync(join(home, "token"), yield* makeOperatorToken(service))
       const local = elsewhere(home)
-      const set = ["set-profile", "--name", "shop", "--url", url, "--token-file", join(home, "token")]
+      const set = ["set-profile", "--name", "shop", "--url", `${url}/`, "--token-file", join(home, "token")]
       assert.deepInclude(result(yield* local(...set, "--json")), { name: "shop", url, project: null })
+      assert.strictEqual(statSync(join(home, "bridge-service/profiles.json")).mode & 0o777, 0o600)
       const run = elsewhere(home, { SERVICE_PROFILE: "shop" })
       const json = (...args: ReadonlyArray<string>) => Effect.map(run(...args, "--json"), result)
 
@@ -448,7 +449,12 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       )
       assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*is not done twice\.$/)
       writeFileSync(file, "spt_wrong")
-      assert.deepInclude(yield* of("list-projects", ...there), { message: `${file} does not hold an operator token.` })
+      const shop = { url: service.url, token_file: "/nowhere", project: null }
+      mkdirSync(join(home, "bridge-service"))
+      writeFileSync(join(home, "bridge-service/profiles.json"), JSON.stringify({ shop }))
+      assert.deepInclude(yield* of("list-projects", "--profile", "shop", "--operator-token-file", file), {
+        message: `${file} does not hold an operator token.`
+      })
       assert.deepInclude(yield* of("remove-profile", "--name", "none"), { code: "profile_not_found" })
     })
   )
