@@ -430,6 +430,13 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
+  it.effect("of a project that does not exist is not listed as none", () =>
+    Effect.gen(function* () {
+      const failed = yield* Effect.flip(keysOf("01990000-0000-7000-8000-000000000000"))
+      assert.strictEqual(failed._tag, "project_not_found")
+    })
+  )
+
   it.effect("is renamed and removed by its own person only", () =>
     Effect.gen(function* () {
       const { person, project_id } = yield* holder({ role: "reader" })

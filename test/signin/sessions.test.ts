@@ -37,8 +37,14 @@ layer(Service.layer)("a session", (it) => {
   it.effect("opens with a project token, and its secret is stored as a hash only", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { token: raw } = yield* token({ label: "Ada" })
-      const { secret } = yield* signIn(raw)
+      const { project_id, token: raw } = yield* token({ label: "Ada" })
+      const caller = { address: "here", network: "here", userAgent: "Firefox" }
+      const { secret } = yield* Effect.provideService(signIn(raw), Caller, caller)
+      const listed = yield* use((sessions) => sessions.list(project_id, firstPage))
+      assert.deepStrictEqual(
+        listed.map(({ user_agent }) => user_agent),
+        ["Firefox"]
+      )
       const session = Option.getOrThrow(yield* use((sessions) => sessions.find(secret)))
       assert.strictEqual(session.token?.label, "Ada")
       const [row] = yield* sql<{ text: string }>`
