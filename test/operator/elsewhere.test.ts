@@ -436,6 +436,10 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.deepInclude(yield* of("list-projects", "--profile", "none"), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", "--service", service.url), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", ...there, "--profile", "x"), { code: "target_error" })
+      const many = ["create-bridge-enrollment-credential", "--project", "Harbour", "--account-reference", "github:octo"]
+      assert.deepInclude(yield* of(...many, "--count", "101", "--out-dir", join(home, "many"), ...there), {
+        code: "too_many"
+      })
       const plain = ["--service", "http://bridges.example.com", "--operator-token-file", file]
       assert.deepInclude(yield* of("list-projects", ...plain), { code: "target_error" })
       const away = yield* of(

@@ -536,6 +536,18 @@ layer(Service.layer)("of requests to /revoke", (it) => {
   )
 })
 
+layer(Service.layer)("of registrations", (it) => {
+  it.effect("an address gets 60 at once, then one a second", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const register = send(`${url}/register`, { body: {}, headers: from("203.0.113.7") })
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(register, 62)), { 400: 60, 429: 2 })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(register, 2)), { 400: 1, 429: 1 })
+    })
+  )
+})
+
 layer(Service.layer)("of requests to /token", (it) => {
   it.effect("counts each wrong proof of a key", () =>
     Effect.gen(function* () {

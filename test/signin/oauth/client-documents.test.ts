@@ -1,6 +1,6 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Layer } from "effect"
+import { ConfigProvider, Context, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
@@ -352,23 +352,36 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
   )
 })
 
+const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example`)
+/** Looks documents up at these hosts, whose names are resolved like this. */
+const documentsBy = (resolve: (typeof DocumentNetwork.Service)["resolve"]) => {
+  const given = { ...environment, SERVICE_OAUTH_CIMD_HOSTS: hosts.join(",") }
+  const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(given))))
+  return Effect.provide(
+    Effect.service(ClientDocuments),
+    ClientDocuments.layer.pipe(
+      Layer.provide(settings),
+      Layer.provide(Layer.succeed(DocumentNetwork, { resolve, isAllowed: isPublic, port: 443, ca: undefined }))
+    )
+  )
+}
+
+test.effect("a document is waited for three seconds", () =>
+  Effect.gen(function* () {
+    const { find } = yield* documentsBy(() => new Promise(() => {}))
+    const asked = yield* Effect.forkChild(find({ client_id: "https://a.example/client", isKnown: false }))
+    yield* TestClock.adjust("3 seconds")
+    assert.strictEqual((yield* Effect.flip(Fiber.join(asked))).reason, "took too long")
+  })
+)
+
 test.effect("documents are fetched 120 times a minute, from all hosts together", () =>
   Effect.gen(function* () {
-    const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example`)
     let fetches = 0
-    const resolve = () => {
+    const { find } = yield* documentsBy(() => {
       fetches += 1
       return Promise.reject(new Error("nobody is there"))
-    }
-    const given = { ...environment, SERVICE_OAUTH_CIMD_HOSTS: hosts.join(",") }
-    const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(given))))
-    const { find } = yield* Effect.provide(
-      Effect.service(ClientDocuments),
-      ClientDocuments.layer.pipe(
-        Layer.provide(settings),
-        Layer.provide(Layer.succeed(DocumentNetwork, { resolve, isAllowed: isPublic, port: 443, ca: undefined }))
-      )
-    )
+    })
     const ids = Array.from({ length: 30 }, (_, n) => hosts.map((name) => `https://${name}/${n}`)).flat()
     yield* Effect.forEach(ids, (client_id) => Effect.exit(find({ client_id, isKnown: false })))
     assert.strictEqual(fetches, 120)
