@@ -368,8 +368,13 @@ const documentsBy = (resolve: (typeof DocumentNetwork.Service)["resolve"]) => {
 
 test.effect("a document is waited for three seconds", () =>
   Effect.gen(function* () {
-    const { find } = yield* documentsBy(() => new Promise(() => {}))
+    const asking = Promise.withResolvers<void>()
+    const { find } = yield* documentsBy(() => {
+      asking.resolve()
+      return new Promise(() => {})
+    })
     const asked = yield* Effect.forkChild(find({ client_id: "https://a.example/client", isKnown: false }))
+    yield* Effect.promise(() => asking.promise)
     yield* TestClock.adjust("3 seconds")
     assert.strictEqual((yield* Effect.flip(Fiber.join(asked))).reason, "took too long")
   })
