@@ -4,7 +4,7 @@
  */
 import { NodeServices } from "@effect/platform-node"
 import { assert, it } from "@effect/vitest"
-import { ConfigProvider, Console, Effect, Exit, Redacted } from "effect"
+import { ConfigProvider, Console, Duration, Effect, Exit, Option, Redacted } from "effect"
 import { CliConfig, Command } from "effect/cli"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -201,12 +201,13 @@ it.effect.each(documented)("no option of $name is ignored", ({ given, name }) =>
 const minted = (end: string) => `--minted=00000000-0000-7000-8000-0000000000${end}:${"0".repeat(64)}`
 const limits = `set-project-limits --project=${uuid} --yes`
 const credential = `create-bridge-enrollment-credential --project=${uuid} --account-reference=github:octo`
+const operatorToken = "create-operator-token --label=Ada --scope=operator:read --out=OUT"
 const edges: ReadonlyArray<readonly [command: string, accepted: string, refused: string]> = [
   ["list-projects", "--limit=1000", "--limit=1001"],
   ["list-audit-events", "--limit=10000", "--limit=10001"],
   [limits, "--memory-days=7", "--memory-days=6"],
   [limits, "--receipt-days=36500", "--receipt-days=36501"],
-  ["create-operator-token --label=Ada --scope=operator:read --out=OUT", "--ttl=30d", "--ttl=2592001s"],
+  [operatorToken, "--ttl=30d", "--ttl=2592001s"],
   [`${credential} --out=OUT`, "--ttl=3650d", "--ttl=3651d"],
   [`${credential} --reenroll=workshop ${minted("aa")}`, "--json", minted("bb")]
 ]
@@ -220,6 +221,25 @@ it.effect.each(edges)("%s goes with %s, not with %s", ([command, accepted, refus
     })
     assert.deepStrictEqual(yield* askedWith(accepted), { asked: true, failed: false })
     assert.deepStrictEqual(yield* askedWith(refused), { asked: false, failed: true })
+  })
+)
+
+const ofToken = `create-project-token --project=${uuid} --role=reader --out=OUT`
+const ofClient = "create-oauth-client --name=Shop --redirect-uri=https://agent.example/callback"
+const defaults: ReadonlyArray<readonly [command: string, asked: string, expected: object]> = [
+  [ofToken, "projectTokens.issue", { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }],
+  [`${credential} --out=OUT`, "credentials.issue", { ttl: Duration.hours(1), reenroll_bridge_id: undefined }],
+  [operatorToken, "operatorTokens.issue", { scopes: ["operator:read"], ttl: Duration.days(7) }],
+  [ofClient, "oauthClients.create", { application_type: undefined, scopes: [] }],
+  ["list-projects", "projects.list", { after: undefined, limit: 101 }]
+]
+it.effect.each(defaults)("%s asks %s with the defaults", ([command, service, expected]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const asked: Array<unknown> = []
+    yield* typed(noting(asked), ...command.replace("OUT", out).split(" "))
+    const calls = asked as ReadonlyArray<readonly [string, ReadonlyArray<object>]>
+    assert.deepInclude(calls.find(([name]) => name === service)![1][0], expected)
   })
 )
 
