@@ -18,7 +18,7 @@ import { ServiceUrl } from "../../cli/support/remote/Target.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
 import { Commands, type RemoteCommand } from "../../src/operator/Commands.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { findToken, format } from "../../src/platform/crypto/Tokens.ts"
 import { command, makeOperatorToken } from "../support/agents/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
@@ -376,6 +376,15 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
         yield* Effect.andThen(TestClock.withLive(Effect.sleep("5 millis")), TestClock.adjust("1 second"))
       assert.match((yield* Fiber.join(sent)).message, /^No answer from /)
       assert.deepStrictEqual(recorded, [])
+    })
+  )
+
+  it.effect("say that the token is not accepted", () =>
+    Effect.gen(function* () {
+      const { url: origin } = yield* Service
+      const token = format("sop", new Uint8Array(32).fill(7))
+      const { message } = yield* Effect.flip(call({ origin, token, project: undefined }, "status", {}))
+      assert.include(message, `${origin} does not accept the operator token`)
     })
   )
 

@@ -89,6 +89,7 @@ layer(Named)("a passkey", (it) => {
       assert.deepInclude(answer.body, {
         rp: { id: "localhost", name: "Bridge Service" },
         attestation: "none",
+        timeout: 300_000,
         pubKeyCredParams: [-8, -7, -257].map((alg) => ({ type: "public-key", alg })),
         authenticatorSelection: { residentKey: "required", requireResidentKey: true, userVerification: "required" },
         excludeCredentials: [{ type: "public-key", id: authenticator.id }],
@@ -104,7 +105,12 @@ layer(Named)("a passkey", (it) => {
         /^console_presession_8787=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=300$/
       )
       assert.strictEqual(Buffer.from(asked.body.challenge, "base64url").length, 32)
-      assert.deepInclude(asked.body, { rpId: "localhost", allowCredentials: [], userVerification: "required" })
+      assert.deepInclude(asked.body, {
+        rpId: "localhost",
+        allowCredentials: [],
+        userVerification: "required",
+        timeout: 300_000
+      })
       for (const { headers } of [answer, asked]) assert.strictEqual(headers.get("cache-control"), "no-store")
     })
   )
@@ -685,6 +691,18 @@ layer(Named)("a passkey", (it) => {
         "foreign_form",
         "rate_limited"
       ])
+    })
+  )
+
+  it.effect("belongs to a cookie of this host alone, if the service has TLS", () =>
+    Effect.gen(function* () {
+      const base = "https://bridge.example"
+      const { url } = yield* instance({ SERVICE_BASE_URL: base })
+      const { headers } = yield* new Person(url, base).post("/console/sign-in/options", {})
+      assert.match(
+        headers.get("set-cookie")!,
+        /^__Host-console_presession=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=300$/
+      )
     })
   )
 

@@ -593,6 +593,22 @@ layer(Service.layer)("the token endpoint", (it) => {
     })
   )
 
+  it.effect("answers a browser's preflight, and other methods with the one to use", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const preflight = yield* send(`${url}/token`, { method: "OPTIONS", headers: { origin: "https://app.test" } })
+      assert.deepEqual(
+        [preflight.status, ...["origin", "methods", "headers"].map((of) => preflight.headers.get(`access-control-allow-${of}`))],
+        [204, "*", "POST, OPTIONS", "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version"]
+      )
+      const other = yield* send(`${url}/token`, { method: "GET" })
+      assert.deepEqual(
+        [other.status, other.headers.get("allow"), other.body.error],
+        [405, "POST, OPTIONS", "invalid_request"]
+      )
+    })
+  )
+
   it.effect("rejects Basic authentication with a challenge", () =>
     Effect.gen(function* () {
       const service = yield* Service
