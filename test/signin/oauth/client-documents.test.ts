@@ -1,6 +1,6 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Fiber, Layer } from "effect"
+import { ConfigProvider, Context, Effect, Fiber, Layer, References } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
@@ -118,7 +118,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       const client_id = fresh()
       documents.answer = () => ({ body: document({ client_id }), headers: { "cache-control": cacheControl } })
       documents.requests = []
-      for (const seconds of [0, 59, 1]) {
+      for (const seconds of [0, 59, 2]) {
         yield* TestClock.adjust(seconds * 1000)
         yield* authorize(client_id)
       }
@@ -352,6 +352,7 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
   )
 })
 
+const quietly = Effect.provideService(References.MinimumLogLevel, "None")
 const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example`)
 /** Looks documents up at these hosts, whose names are resolved like this. */
 const documentsBy = (resolve: (typeof DocumentNetwork.Service)["resolve"]) => {
@@ -377,7 +378,7 @@ test.effect("a document is waited for three seconds", () =>
     yield* Effect.promise(() => asking.promise)
     yield* TestClock.adjust("3 seconds")
     assert.strictEqual((yield* Effect.flip(Fiber.join(asked))).reason, "took too long")
-  })
+  }).pipe(quietly)
 )
 
 test.effect("documents are fetched 120 times a minute, from all hosts together", () =>
@@ -390,7 +391,7 @@ test.effect("documents are fetched 120 times a minute, from all hosts together",
     const ids = Array.from({ length: 30 }, (_, n) => hosts.map((name) => `https://${name}/${n}`)).flat()
     yield* Effect.forEach(ids, (client_id) => Effect.exit(find({ client_id, isKnown: false })))
     assert.strictEqual(fetches, 120)
-  })
+  }).pipe(quietly)
 )
 
 describe("the host of a metadata document", () => {
