@@ -8,7 +8,7 @@
  * time, and each turn ends only after a rest. Otherwise its calls could occupy the process and the database's processors,
  * and every other project would notice.
  */
-import { Clock, Effect, Semaphore } from "effect"
+import { Clock, Effect, Exit, Option, Predicate, Semaphore } from "effect"
 import { inTurn } from "../../platform/edge/inTurn.ts"
 
 /**
@@ -45,6 +45,10 @@ const resize = ({ calls, searches }: Permits, maxima: Maxima) =>
   Effect.andThen(calls.resize(maxima.calls), searches.resize(maxima.searches))
 
 const oneEach: Maxima = { calls: 1, searches: 1 }
+/** A call that has waited for the database, and given up, has occupied nothing. */
+const foundNoDatabase = (exit: Exit.Exit<unknown, unknown>) =>
+  Option.exists(Exit.findErrorOption(exit), Predicate.isTagged("bridge_persistence_error"))
+
 /** At least one. */
 export const half = (maximum: number) => Math.max(1, maximum >> 1)
 
@@ -215,12 +219,13 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
         project.running += 1
         project.started += since
       },
-      ended: (since, now) => {
+      ended: (since, now, exit) => {
         const took = tookSince(since, now)
         project.running -= 1
         project.started -= now - took
-        const slowed = spend(project, took, now)
-        const pause = slowed ? Math.min(rest * took, longestRest) : 0
+        const counted = foundNoDatabase(exit) ? 0 : took
+        const slowed = spend(project, counted, now)
+        const pause = slowed ? Math.min(rest * counted, longestRest) : 0
         if (slowed) project.restsUntil = now + pause
         return Effect.as(setTurns(project, maxima, slowed), pause)
       }
