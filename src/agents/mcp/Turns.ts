@@ -45,8 +45,7 @@ const resize = ({ calls, searches }: Permits, maxima: Maxima) =>
   Effect.andThen(calls.resize(maxima.calls), searches.resize(maxima.searches))
 
 const oneEach: Maxima = { calls: 1, searches: 1 }
-/** A call that has waited for the database, and given up, has occupied nothing. */
-const foundNoDatabase = (exit: Exit.Exit<unknown, unknown>) =>
+const waitedInVain = (exit: Exit.Exit<unknown, unknown>) =>
   Option.exists(Exit.findErrorOption(exit), Predicate.isTagged("bridge_persistence_error"))
 
 /** At least one. */
@@ -94,6 +93,11 @@ interface Options {
 export const make = ({ measured, most = 10_000, server = () => undefined }: Options) => {
   const projects = new Map<string, Project>()
   let heaviest: Project | undefined
+  /**
+   * When the database answered a call last. What a call waits afterwards in vain does not count: it occupied nothing. A call
+   * that takes too long while others are answered counts.
+   */
+  let answeredAt = -Infinity
   /** The server that answered last, and the time at which it took the place of another one. */
   let answering: string | undefined
   let answersSince = -Infinity
@@ -223,7 +227,8 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
         const took = tookSince(since, now)
         project.running -= 1
         project.started -= now - took
-        const counted = foundNoDatabase(exit) ? 0 : took
+        const counted = waitedInVain(exit) ? Math.max(0, answeredAt - since) : took
+        if (!waitedInVain(exit)) answeredAt = now
         const slowed = spend(project, counted, now)
         const pause = slowed ? Math.min(rest * counted, longestRest) : 0
         if (slowed) project.restsUntil = now + pause

@@ -129,11 +129,18 @@ it.effect("what calls took before another database server answered is forgotten"
   })
 )
 
-it.effect("calls that waited for the database in vain slow nobody down, and do not rest", () =>
+it.effect("what calls wait for the database in vain does not count, unless it answers others meanwhile", () =>
   Effect.gen(function* () {
     const play = players(Turns.make({ measured: true }))
-    yield* play("p", 8, 5000, refuse("bridge_persistence_error", 1))
+    const away = refuse("bridge_persistence_error", 1)
+    yield* play("p", 8, 5000, away)
     assert.deepStrictEqual(yield* play("p", 4, 100), { most: 4, took: 100 })
+
+    const busy = yield* Effect.forkChild(play("p", 4, 5000, away))
+    yield* TestClock.adjust(4000)
+    yield* play("other", 1, 10)
+    yield* Fiber.join(busy)
+    assert.strictEqual((yield* play("p", 4, 100)).most, 1)
   })
 )
 
