@@ -259,7 +259,7 @@ it.effect.each([
   ["accepted", ""],
   ["waiting", "NotOk"],
   ["refused", "NotOk"]
-])("test-channel ends well only if the channel has accepted: %s", ([outcome, ending]) =>
+] as const)("test-channel ends well only if the channel has accepted: %s", ([outcome, ending]) =>
   Effect.gen(function* () {
     const channels = { test: () => Effect.succeed({ channel_id: uuid, outcome }) }
     const { failed } = yield* typed(answering({ channels }), "test-channel", `--channel=${uuid}`)

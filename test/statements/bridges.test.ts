@@ -145,7 +145,7 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
   testConditions(it, "a challenge keeps a reservation that lasts longer", {
     given: `${credential}; ${pendingIdentity}`,
     act: (sql) => ChallengeStore.make(sql).openChallenge([{ claim: request, challenge: newChallenge, trace }], ""),
-    seen: `select from bridge_identity where challenge_expires_at = ${later}`,
+    seen: `select from bridge_identity where identity_id = '${ids.identity}' and challenge_expires_at = ${later}`,
     actsNotOn: { "that is over": `update bridge_identity set challenge_expires_at = ${past}` }
   })
 

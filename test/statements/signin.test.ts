@@ -411,12 +411,9 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a client follows its document", {
     given: `${signedIn}; update oauth_client set kind = 'document', client_id = '${address}'`,
     act: (sql) => {
-      const grant_types = ["authorization_code"] as const
-      const document = { ...client, name: "Renamed", redirect_uris: [callback], application_type: "web", grant_types }
-      return AuthorizationRequestStore.make(sql).keepClient(
-        { ...document, client_id: address, kind: "document" } as const,
-        now
-      )
+      const kinds = { kind: "document", application_type: "web", grant_types: ["authorization_code"] } as const
+      const document = { ...client, ...kinds, client_id: address, name: "Renamed", redirect_uris: [callback] }
+      return AuthorizationRequestStore.make(sql).keepClient(document, now)
     },
     seen: `select from oauth_client
             where client_id = '${address}'
