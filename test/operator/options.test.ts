@@ -227,7 +227,11 @@ it.effect.each(edges)("%s goes with %s, not with %s", ([command, accepted, refus
 const ofToken = `create-project-token --project=${uuid} --role=reader --out=OUT`
 const ofClient = "create-oauth-client --name=Shop --redirect-uri=https://agent.example/callback"
 const defaults: ReadonlyArray<readonly [command: string, asked: string, expected: object]> = [
-  [ofToken, "projectTokens.issue", { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }],
+  [
+    ofToken,
+    "projectTokens.issue",
+    { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }
+  ],
   [`${credential} --out=OUT`, "credentials.issue", { ttl: Duration.hours(1), reenroll_bridge_id: undefined }],
   [operatorToken, "operatorTokens.issue", { scopes: ["operator:read"], ttl: Duration.days(7) }],
   [ofClient, "oauthClients.create", { application_type: undefined, scopes: [] }],
@@ -280,7 +284,13 @@ it.effect("status leads to the audit log if somebody else has used a refresh tok
 it.effect("init makes a project beside one whose id begins like its name", () =>
   Effect.gen(function* () {
     const contents = { projectsNamed: () => Effect.succeed([{ id: uuid, name: "Other" }]) }
-    const { shown } = yield* typed(answering({ contents }), "init", "--name=0000", `--dir=${yield* temporary}`, "--json")
+    const { shown } = yield* typed(
+      answering({ contents }),
+      "init",
+      "--name=0000",
+      `--dir=${yield* temporary}`,
+      "--json"
+    )
     assert.deepStrictEqual(JSON.parse(shown).made, ["project", "credential", "token"])
   })
 )

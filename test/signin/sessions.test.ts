@@ -400,14 +400,13 @@ test.effect("no cookie counts as wrong while the database is away", () =>
         Layer.provideMerge(RateLimit.layer),
         Layer.provide(
           Layer.sync(Shares, () => {
-            const shareOf = () => ({ connection: (one) => one, lookup: (one) => one, change: (one) => one }) satisfies Share
+            const shareOf = () =>
+              ({ connection: (one) => one, lookup: (one) => one, change: (one) => one }) satisfies Share
             return { known: shareOf, unknown: shareOf }
           })
         ),
         Layer.provideMerge(Settings.layer),
-        Layer.provide(
-          ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SERVICE_RATE_LIMITS: "on" }))
-        )
+        Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SERVICE_RATE_LIMITS: "on" })))
       )
     )
   )

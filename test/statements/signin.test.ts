@@ -578,8 +578,16 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   const lasting = { ...refresh, expires_at: new Date(now.getTime() + 7_200_000) }
   for (const [name, act, given] of [
-    ["a code", (sql) => CodeStore.make(sql, audience).exchange(code, access, lasting, now, trace), "; delete from oauth_refresh_token"],
-    ["a refresh token", (sql) => RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), lasting, now, trace), ""]
+    [
+      "a code",
+      (sql) => CodeStore.make(sql, audience).exchange(code, access, lasting, now, trace),
+      "; delete from oauth_refresh_token"
+    ],
+    [
+      "a refresh token",
+      (sql) => RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), lasting, now, trace),
+      ""
+    ]
   ] as ReadonlyArray<readonly [string, Statement["act"], string]>)
     testConditions(it, `a refresh token for ${name} ends with its grant`, {
       given: `${signedIn}${given}`,

@@ -173,8 +173,10 @@ layer(Service.layer)("a Bridge", (it) => {
 
   const ends: Record<string, (of: Effect.Success<ReturnType<typeof reaching>>) => Effect.Effect<unknown, any, any>> = {
     "its access is withdrawn": Effect.fnUntraced(function* ({ bridge }) {
-      for (const was_granted of [true, false]) assert.deepStrictEqual(yield* withdraw(bridge), { was_granted })
-      assert.deepStrictEqual(yield* outcomesOf(bridge, "bridge.access_withdrawn"), [null])
+      for (const was_granted of [true, false]) {
+        assert.deepStrictEqual(yield* withdraw(bridge), { was_granted })
+        assert.deepStrictEqual(yield* outcomesOf(bridge, "bridge.access_withdrawn"), [null])
+      }
     }),
     "its access is withdrawn and granted again": ({ bridge }) =>
       Effect.all([withdraw(bridge), TestClock.adjust("1 second"), grant(bridge)]),

@@ -598,7 +598,10 @@ layer(Service.layer)("the token endpoint", (it) => {
       const { url } = yield* Service
       const preflight = yield* send(`${url}/token`, { method: "OPTIONS", headers: { origin: "https://app.test" } })
       assert.deepEqual(
-        [preflight.status, ...["origin", "methods", "headers"].map((of) => preflight.headers.get(`access-control-allow-${of}`))],
+        [
+          preflight.status,
+          ...["origin", "methods", "headers"].map((of) => preflight.headers.get(`access-control-allow-${of}`))
+        ],
         [204, "*", "POST, OPTIONS", "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version"]
       )
       const other = yield* send(`${url}/token`, { method: "GET" })
