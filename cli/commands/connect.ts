@@ -1,5 +1,5 @@
 /** Writes, checks and removes what connects a client: its entry, and the section for agents. */
-import { Config, Data, Effect, Option, Redacted, Schema } from "effect"
+import { Config, Data, Effect, Option, Schema } from "effect"
 import { Argument, Flag } from "effect/cli"
 import { existsSync } from "node:fs"
 import { homedir } from "node:os"
@@ -60,7 +60,6 @@ const searchPath = Config.String("PATH").pipe(Config.withDefault(""))
 
 const tokenIn = (name: string) =>
   Config.option(Config.Redacted(name)).pipe(
-    Effect.map(Option.filter((token) => Redacted.value(token) !== "")),
     Effect.flatMap(
       Option.match({
         onSome: Effect.succeed,

@@ -883,6 +883,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       "with a key that has confirmed another": earlierEnd("confirmed")
     }
   })
+  testConditions(it, "a token that is confirmed keeps no salt", {
+    given: rotating,
+    act: (sql) => ConfirmOrAbortStore.make(sql).confirm([ending], ""),
+    seen: `select from bridge_token
+            where token_id = '${ids.successor}' and state = 'active' and derivation_salt is null`,
+    actsNotOn: { "unless it is confirmed": expireRotation }
+  })
   testConditions(it, "a rotation is aborted", {
     given: rotating,
     act: (sql) => ConfirmOrAbortStore.make(sql).abort(ending),
