@@ -2,7 +2,7 @@
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
+import * as SubjectStore from "../../src/people/console/activity/SubjectStore.ts"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
 import * as ChannelStore from "../../src/people/channels/ChannelStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
