@@ -12,7 +12,7 @@ const longest = [
   "test/attacks/chaos.test.ts",
   "test/client/check/kit.test.ts",
   "test/docs/readme.test.ts",
-  "test/platform/embedded-postgres.test.ts",
+  "test/platform/database/embedded-postgres.test.ts",
   "test/people/console/browser.test.ts",
   "test/operator/backups.test.ts",
   "test/operator/lists.test.ts",

@@ -3,11 +3,11 @@ import { afterEach, assert, beforeEach, describe, it, vi } from "@effect/vitest"
 import { ConfigProvider, Context, Deferred, Effect, Exit, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { CurrentShare, Shares } from "../../src/platform/database/Shares.ts"
-import { together } from "../../src/platform/database/Together.ts"
-import { Settings } from "../../src/platform/settings/Settings.ts"
-import { forAll } from "../support/run/Property.ts"
-import { environment } from "../support/service/Service.ts"
+import { CurrentShare, Shares } from "../../../src/platform/database/Shares.ts"
+import { together } from "../../../src/platform/database/Together.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { forAll } from "../../support/run/Property.ts"
+import { environment } from "../../support/service/Service.ts"
 
 interface Sent {
   readonly inputs: ReadonlyArray<number>

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { type AddressInfo, connect, type Socket } from "node:net"
-import { BoundedServer, type ConnectionLimits } from "../../src/platform/edge/Listener.ts"
+import { BoundedServer, type ConnectionLimits } from "../../../src/platform/edge/Listener.ts"
 
 /** Milliseconds. */
 const stalled = 1000

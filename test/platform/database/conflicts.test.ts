@@ -5,9 +5,9 @@ import { Cause, Effect, Exit, Fiber, Option } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { persistence, sharedPersistence, untilSettled } from "../../src/platform/database/Persistence.ts"
-import { limitTransactions } from "../../src/platform/database/Transactions.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { persistence, sharedPersistence, untilSettled } from "../../../src/platform/database/Persistence.ts"
+import { limitTransactions } from "../../../src/platform/database/Transactions.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
 
 const fields = { cause: { code: "40P01" }, operation: "execute" }
 const conflicts = [

@@ -2,12 +2,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
-import { CurrentShare, type Share, Shares } from "../../src/platform/database/Shares.ts"
-import { Attempts, boundTo, keyOf, type Outcome } from "../../src/platform/edge/Attempts.ts"
-import { type Buckets, RateLimit } from "../../src/platform/edge/RateLimit.ts"
-import { Settings } from "../../src/platform/settings/Settings.ts"
-import { Caller } from "../../src/wire/Headers.ts"
-import { environment } from "../support/service/Service.ts"
+import { CurrentShare, type Share, Shares } from "../../../src/platform/database/Shares.ts"
+import { Attempts, boundTo, keyOf, type Outcome } from "../../../src/platform/edge/Attempts.ts"
+import { type Buckets, RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { Caller } from "../../../src/wire/Headers.ts"
+import { environment } from "../../support/service/Service.ts"
 
 interface Try {
   readonly token?: string

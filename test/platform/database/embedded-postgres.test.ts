@@ -11,13 +11,13 @@ import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
-import { accountOf, isRoot, reaches } from "../../src/platform/database/embedded/PostgresAccount.ts"
-import { requirePassword } from "../../src/platform/database/embedded/PostgresPassword.ts"
-import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
-import { environment, makeDatabase } from "../../src/platform/database/embedded/PostgresSetup.ts"
-import { Absent, end as endServer, launch, type Postmaster } from "../../src/platform/database/embedded/Postmaster.ts"
-import { startCluster } from "../support/run/Cluster.ts"
+import { embeddedPostgres } from "../../../src/platform/database/embedded/EmbeddedPostgres.ts"
+import { accountOf, isRoot, reaches } from "../../../src/platform/database/embedded/PostgresAccount.ts"
+import { requirePassword } from "../../../src/platform/database/embedded/PostgresPassword.ts"
+import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
+import { environment, makeDatabase } from "../../../src/platform/database/embedded/PostgresSetup.ts"
+import { Absent, end as endServer, launch, type Postmaster } from "../../../src/platform/database/embedded/Postmaster.ts"
+import { startCluster } from "../../support/run/Cluster.ts"
 import {
   checkout,
   dataFolder,
@@ -26,7 +26,7 @@ import {
   unrelatedProcess,
   user,
   userProcess
-} from "../support/service/PostgresUser.ts"
+} from "../../support/service/PostgresUser.ts"
 
 // The service gives up after 30 seconds with its own message; under load, a test can have several such steps.
 vi.setConfig({ testTimeout: 120_000 })

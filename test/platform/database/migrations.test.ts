@@ -10,9 +10,9 @@ import {
   review,
   shipped,
   statementsOf
-} from "../../src/platform/database/Migrations.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
-import { waitingForLock } from "../support/run/Waiting.ts"
+} from "../../../src/platform/database/Migrations.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { waitingForLock } from "../../support/run/Waiting.ts"
 
 describe("a migration file", () => {
   const files: ReadonlyArray<readonly [name: string, text: string, statements: ReadonlyArray<string>]> = [

@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import { SqlError } from "effect/sql"
-import { describe, persistence } from "../../src/platform/database/Persistence.ts"
+import { describe, persistence } from "../../../src/platform/database/Persistence.ts"
 
 const lost = (cause: unknown) =>
   describe(new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause, operation: "execute" }) }))

@@ -5,13 +5,13 @@ import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effec
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { type AddressInfo, createServer, type NetConnectOpts, type Server } from "node:net"
-import { connected, Database, reachable, suitable } from "../../src/platform/database/Database.ts"
-import { describe as facts, persistence } from "../../src/platform/database/Persistence.ts"
-import { serversIn } from "../../src/platform/database/Servers.ts"
-import { HealthHttp } from "../../src/platform/edge/Health.ts"
-import { parseDatabaseUrl } from "../../src/platform/settings/DatabaseUrl.ts"
-import { relay } from "../support/network/Relay.ts"
-import { Pair } from "../support/run/Pair.ts"
+import { connected, Database, reachable, suitable } from "../../../src/platform/database/Database.ts"
+import { describe as facts, persistence } from "../../../src/platform/database/Persistence.ts"
+import { serversIn } from "../../../src/platform/database/Servers.ts"
+import { HealthHttp } from "../../../src/platform/edge/Health.ts"
+import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
+import { relay } from "../../support/network/Relay.ts"
+import { Pair } from "../../support/run/Pair.ts"
 
 const poolOf = Effect.fnUntraced(function* (
   servers: Parameters<typeof connected>[0],

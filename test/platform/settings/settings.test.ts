@@ -4,10 +4,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Redacted } from "effect"
-import { Settings, unusualLifetimes } from "../../src/platform/settings/Settings.ts"
-import { unknownIn } from "../../src/platform/settings/Unknown.ts"
-import { read as page, rows } from "../support/run/Markdown.ts"
-import { environment } from "../support/service/Service.ts"
+import { Settings, unusualLifetimes } from "../../../src/platform/settings/Settings.ts"
+import { unknownIn } from "../../../src/platform/settings/Unknown.ts"
+import { read as page, rows } from "../../support/run/Markdown.ts"
+import { environment } from "../../support/service/Service.ts"
 
 const readOnly = (given: Readonly<Record<string, string>>) =>
   Effect.scoped(Layer.build(Layer.fresh(Settings.layer))).pipe(

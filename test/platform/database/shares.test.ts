@@ -2,9 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import * as fc from "fast-check"
-import { type Share, Shares, turns } from "../../src/platform/database/Shares.ts"
-import { Settings } from "../../src/platform/settings/Settings.ts"
-import { forAll } from "../support/run/Property.ts"
+import { type Share, Shares, turns } from "../../../src/platform/database/Shares.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { forAll } from "../../support/run/Property.ts"
 
 const steps = fc.array(
   fc.oneof(

@@ -5,13 +5,13 @@
 import { assert, layer } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Layer } from "effect"
 import type { SqlClient } from "effect/sql"
-import { sweeps } from "../../src/App.ts"
-import { DatabaseClock } from "../../src/platform/database/Clock.ts"
-import { type Sweep, sweepOnce } from "../../src/platform/database/Sweeper.ts"
-import { Settings } from "../../src/platform/settings/Settings.ts"
-import { fill } from "../support/run/Fill.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
-import { environment } from "../support/service/Service.ts"
+import { sweeps } from "../../../src/App.ts"
+import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
+import { type Sweep, sweepOnce } from "../../../src/platform/database/Sweeper.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { fill } from "../../support/run/Fill.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { environment } from "../../support/service/Service.ts"
 
 const settings = Settings.layer.pipe(
   Layer.provide(

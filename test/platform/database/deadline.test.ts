@@ -3,10 +3,10 @@ import { assert, it, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { inTime } from "../../src/platform/database/Deadline.ts"
-import { Bridge } from "../support/bridges/Bridge.ts"
-import { send } from "../support/network/Http.ts"
-import { Service } from "../support/service/Service.ts"
+import { inTime } from "../../../src/platform/database/Deadline.ts"
+import { Bridge } from "../../support/bridges/Bridge.ts"
+import { send } from "../../support/network/Http.ts"
+import { Service } from "../../support/service/Service.ts"
 
 it.effect("an operation that cannot be interrupted is late all the same, a second after it should have ended", () =>
   Effect.gen(function* () {
