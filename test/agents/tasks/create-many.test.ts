@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Limits } from "../../src/operator/limits/Limits.ts"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { instance, Service } from "../support/service/Service.ts"
+import { Limits } from "../../../src/operator/limits/Limits.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { instance, Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("task_create_many", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))

@@ -3,12 +3,12 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import * as fc from "fast-check"
-import { Memory } from "../../src/agents/memory/Memory.ts"
-import { maxPostings, searchText } from "../../src/agents/memory/Search.ts"
-import { Transfer } from "../../src/agents/transfer/Transfer.ts"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { send } from "../support/network/Http.ts"
-import { Service } from "../support/service/Service.ts"
+import { Memory } from "../../../src/agents/memory/Memory.ts"
+import { maxPostings, searchText } from "../../../src/agents/memory/Search.ts"
+import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { send } from "../../support/network/Http.ts"
+import { Service } from "../../support/service/Service.ts"
 
 const size = 16_384
 const filled = (unit: string) => unit.repeat(Math.ceil(size / Buffer.byteLength(unit))).slice(0, size)

@@ -3,8 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("activity", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))

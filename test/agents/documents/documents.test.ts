@@ -7,11 +7,11 @@ import { randomUUID } from "node:crypto"
 import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { SqlClient } from "effect/sql"
-import { Documents } from "../../src/agents/documents/Documents.ts"
-import { boundaryBefore, endOf } from "../../src/agents/documents/Fragment.ts"
-import { Agent, type Called } from "../support/agents/McpAgent.ts"
-import { hasGit, repository } from "../support/agents/Repository.ts"
-import { Service } from "../support/service/Service.ts"
+import { Documents } from "../../../src/agents/documents/Documents.ts"
+import { boundaryBefore, endOf } from "../../../src/agents/documents/Fragment.ts"
+import { Agent, type Called } from "../../support/agents/McpAgent.ts"
+import { hasGit, repository } from "../../support/agents/Repository.ts"
+import { Service } from "../../support/service/Service.ts"
 
 plain("consecutive fragments of any text concatenate to its bytes, and none splits a character", () => {
   const piece = fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("\n", "\r\n", "\ufeff", "é", "猫", "🦄"))

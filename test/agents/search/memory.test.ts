@@ -1,8 +1,8 @@
 /** Search of memory (spec 4.11; decisions.md, Search). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
 
 const entries = {
   pipeline: "The deploy pipeline aborts after 90 seconds; raise DEPLOY_TIMEOUT in infra/pipelines/deploy.yaml.",

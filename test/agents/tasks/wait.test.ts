@@ -2,13 +2,13 @@
 import { assert, describe, it, layer, vi } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { givesWay } from "../../src/agents/tasks/Waits.ts"
-import { Limits } from "../../src/operator/limits/Limits.ts"
-import { Projects } from "../../src/operator/projects/Projects.ts"
-import { answer, ask, person } from "../support/agents/Answers.ts"
-import { Agent, type Called } from "../support/agents/McpAgent.ts"
-import { faultyDatabase } from "../support/service/Faults.ts"
-import { instance, Service } from "../support/service/Service.ts"
+import { givesWay } from "../../../src/agents/tasks/Waits.ts"
+import { Limits } from "../../../src/operator/limits/Limits.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { answer, ask, person } from "../../support/agents/Answers.ts"
+import { Agent, type Called } from "../../support/agents/McpAgent.ts"
+import { faultyDatabase } from "../../support/service/Faults.ts"
+import { instance, Service } from "../../support/service/Service.ts"
 
 describe("in a full project", () => {
   const waiting = ["a", "b", "a", "b", "b"].map((subject, place) => ({ subject, place }))

@@ -2,8 +2,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Agent, issueToken } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("claims", (it) => {
   /** Two agents of one project, each with its own credential. */

@@ -3,9 +3,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash, randomUUID } from "node:crypto"
-import type { Hit } from "../../src/agents/search/Shapes.ts"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import type { Hit } from "../../../src/agents/search/Shapes.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("search", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))

@@ -18,9 +18,9 @@ import {
 import { dirname, join } from "node:path"
 import { afterEach, vi } from "vitest"
 import { deflateSync } from "node:zlib"
-import { readFile } from "../../src/agents/documents/Git.ts"
-import { closedEnvironment, closedOptions } from "../../src/agents/documents/runGit.ts"
-import { hasGit, repository, repositoryWith } from "../support/agents/Repository.ts"
+import { readFile } from "../../../src/agents/documents/Git.ts"
+import { closedEnvironment, closedOptions } from "../../../src/agents/documents/runGit.ts"
+import { hasGit, repository, repositoryWith } from "../../support/agents/Repository.ts"
 
 type Repository = Effect.Success<typeof repository>
 

@@ -12,9 +12,9 @@ import {
   fill,
   fillTasks,
   questions
-} from "../../bench/search/Collection.ts"
-import { everyStage, wordsOnly } from "../../src/agents/ranking/Stages.ts"
-import { Service } from "../support/service/Service.ts"
+} from "../../../bench/search/Collection.ts"
+import { everyStage, wordsOnly } from "../../../src/agents/ranking/Stages.ts"
+import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("the search of 300 entries with 150 questions", (it) => {
   it.effect("answers as well as measured, better than by words alone", () =>

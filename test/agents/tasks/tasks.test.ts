@@ -4,9 +4,9 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
-import { furthest } from "../../src/agents/tasks/Cycle.ts"
-import { Agent } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import { furthest } from "../../../src/agents/tasks/Cycle.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
+import { Service } from "../../support/service/Service.ts"
 
 const statuses = ["open", "in_progress", "blocked", "done", "cancelled"] as const
 type Status = (typeof statuses)[number]
