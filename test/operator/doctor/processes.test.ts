@@ -1,6 +1,6 @@
 /** What `doctor` says about several processes. */
 import { assert, describe, it } from "@effect/vitest"
-import { processes } from "../../cli/support/checks/processes.ts"
+import { processes } from "../../../cli/support/checks/processes.ts"
 
 const told = (count: number, processors: number, running: ReadonlyArray<number> = []) =>
   processes(

@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { createHash } from "node:crypto"
-import { backupKey, oauthSecret, pushKeys, secrets } from "../../cli/support/checks/secrets.ts"
-import { Settings } from "../../src/platform/settings/Settings.ts"
+import { backupKey, oauthSecret, pushKeys, secrets } from "../../../cli/support/checks/secrets.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 
 const good = (name: string) => createHash("sha256").update(name).digest("base64url")
 

@@ -2,10 +2,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { bigProject, fill } from "../support/run/Fill.ts"
-import { read, rows } from "../support/run/Markdown.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
-import { admin, result } from "../support/service/ServiceAdmin.ts"
+import { bigProject, fill } from "../../support/run/Fill.ts"
+import { read, rows } from "../../support/run/Markdown.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { admin, result } from "../../support/service/ServiceAdmin.ts"
 
 const filled = Layer.effectDiscard(fill(1000))
 const paged = rows(read("docs/reference.md")).filter(

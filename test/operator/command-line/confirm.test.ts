@@ -1,8 +1,8 @@
 /** Commands that nothing undoes ask at a terminal, and only there. */
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
-import { hasTerminals, typed } from "../support/service/Terminal.ts"
+import { refusal, result, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
+import { hasTerminals, typed } from "../../support/service/Terminal.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 

@@ -6,14 +6,14 @@ import * as fs from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import { judged } from "../../cli/support/checks/backups.ts"
-import { type Check, check } from "../../cli/support/checks/Check.ts"
-import { services } from "../../src/App.ts"
-import { nameOf } from "../../src/platform/backups/BackupFolder.ts"
-import { Backups, type BackupState } from "../../src/platform/backups/Backups.ts"
-import { embeddedPostgres } from "../../src/platform/database/embedded/EmbeddedPostgres.ts"
-import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
-import { refusal, result, secrets, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+import { judged } from "../../../cli/support/checks/backups.ts"
+import { type Check, check } from "../../../cli/support/checks/Check.ts"
+import { services } from "../../../src/App.ts"
+import { nameOf } from "../../../src/platform/backups/BackupFolder.ts"
+import { Backups, type BackupState } from "../../../src/platform/backups/Backups.ts"
+import { embeddedPostgres } from "../../../src/platform/database/embedded/EmbeddedPostgres.ts"
+import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
+import { refusal, result, secrets, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
@@ -47,7 +47,7 @@ const replica = (folder: string, more: Readonly<Record<string, string>> = {}) =>
     return { turn, verify, state: Effect.map(state, Option.getOrThrow), sql: Context.get(context, SqlClient.SqlClient) }
   })
 
-const { migrateSoon } = await import("../../src/platform/database/Database.ts")
+const { migrateSoon } = await import("../../../src/platform/database/Database.ts")
 const run = <A, E>(work: Effect.Effect<A, E, import("effect").Scope.Scope>) => Effect.runPromise(Effect.scoped(work))
 
 /** Holds the database server for all tests. It does not sync: nobody pulls the plug here. */

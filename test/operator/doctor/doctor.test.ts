@@ -5,8 +5,8 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { generatedSecrets } from "../../src/platform/settings/Secrets.ts"
-import { main } from "../support/service/Main.ts"
+import { generatedSecrets } from "../../../src/platform/settings/Secrets.ts"
+import { main } from "../../support/service/Main.ts"
 import {
   migrated,
   refusal,
@@ -15,7 +15,7 @@ import {
   serviceAdmin,
   startService,
   type TestService
-} from "../support/service/ServiceAdmin.ts"
+} from "../../support/service/ServiceAdmin.ts"
 
 let service: TestService
 let unreachable: ReturnType<typeof serviceAdmin>["ended"]

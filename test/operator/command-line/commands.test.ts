@@ -3,7 +3,7 @@ import { spawnSync, type StdioOptions } from "node:child_process"
 import { existsSync, openSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { packageRoot } from "../support/run/Root.ts"
+import { packageRoot } from "../../support/run/Root.ts"
 import {
   refusal,
   result,
@@ -11,7 +11,7 @@ import {
   serviceAdmin,
   startService,
   type TestService
-} from "../support/service/ServiceAdmin.ts"
+} from "../../support/service/ServiceAdmin.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
 let service: TestService

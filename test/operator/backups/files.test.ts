@@ -6,9 +6,9 @@ import { createHash } from "node:crypto"
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import * as Catalog from "../../src/platform/database/BackupCatalog.ts"
-import { migrate, shipped } from "../../src/platform/database/Migrations.ts"
-import { migrated, refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
+import * as Catalog from "../../../src/platform/database/BackupCatalog.ts"
+import { migrate, shipped } from "../../../src/platform/database/Migrations.ts"
+import { migrated, refusal, result, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 
 // A test runs several commands; under load each of them takes seconds.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

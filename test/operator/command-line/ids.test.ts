@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { isPrefix, rangeOf } from "../../src/operator/IdPrefix.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
-import { admin, type Ended, refusal, result, secrets, serviceAdmin } from "../support/service/ServiceAdmin.ts"
+import { isPrefix, rangeOf } from "../../../src/operator/IdPrefix.ts"
+import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { admin, type Ended, refusal, result, secrets, serviceAdmin } from "../../support/service/ServiceAdmin.ts"
 
 const [shop, shopToo, harbour] = [
   "aaaa0000-0000-7000-8000-000000000001",

@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { progressLine, watched } from "../../cli/support/progress.ts"
-import { done, expect } from "../../src/platform/metrics/Progress.ts"
+import { progressLine, watched } from "../../../cli/support/progress.ts"
+import { done, expect } from "../../../src/platform/metrics/Progress.ts"
 
 describe("a line of progress", () => {
   it("has the amount, the share, the rate and the time that is left", () => {
