@@ -19,7 +19,7 @@ import { refresh, signIn } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { rotate, successorOf, tokens } from "../support/bridges/Tokens.ts"
 import { environment, instance } from "../support/service/Service.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 /** Tokens of Bridges that live for longer than a proof can be replayed. */
 const longLived = instance({

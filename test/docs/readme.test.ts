@@ -11,8 +11,8 @@ import { authorizeQuery, Browser, callback } from "../support/agents/Agent.ts"
 import { checkout } from "../support/service/Checkout.ts"
 import { blocks, read, rows } from "../support/run/Markdown.ts"
 import { freePort } from "../support/network/FreePort.ts"
-import { Person } from "../support/agents/Console.ts"
-import { end } from "../support/service/PostgresUser.ts"
+import { Person } from "../support/people/Console.ts"
+import { end } from "../support/database/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")

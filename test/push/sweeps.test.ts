@@ -11,7 +11,7 @@ import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { sweeps as pushSweeps } from "../../src/push/Wing.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const sweep = Effect.provide(sweepOnce([...mobileSweeps, ...pushSweeps]), DatabaseClock.layerLocal)
 

@@ -42,7 +42,7 @@ import {
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const page = { after: undefined, limit: 9 }
 const nearly = new Date(now.getTime() + 3_600_000)

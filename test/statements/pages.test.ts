@@ -18,7 +18,7 @@ import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { enrolled, hash, id, ids, now, past, phone, projects } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { project } = ids
 const [a, b, c] = [id(901), id(902), id(903)]

@@ -27,7 +27,7 @@ import {
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const owner = { project_id: ids.project, subject: ids.projectToken }
 const notMine = {

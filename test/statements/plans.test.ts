@@ -24,8 +24,8 @@ import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import * as SessionStore from "../../src/signin/sessions/SessionStore.ts"
-import { bigProject, fill } from "../support/run/Fill.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { bigProject, fill } from "../support/database/Fill.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const now = new Date()
 const page = { after: undefined, limit: 51 }

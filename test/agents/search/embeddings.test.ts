@@ -13,7 +13,7 @@ import { Agent } from "../../support/agents/McpAgent.ts"
 import { dimensions, type Embedder, send, startEmbedder } from "../../support/agents/Embedder.ts"
 import { recording } from "../../support/run/Lines.ts"
 import { instance } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 /** What the endpoint knows: words that no entry shares with its question. */
 const groups = [

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isPrefix, rangeOf } from "../../../src/operator/IdPrefix.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { admin, type Ended, refusal, result, secrets, serviceAdmin } from "../../support/service/ServiceAdmin.ts"
 
 const [shop, shopToo, harbour] = [

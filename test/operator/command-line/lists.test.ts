@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { bigProject, fill } from "../../support/run/Fill.ts"
+import { bigProject, fill } from "../../support/database/Fill.ts"
 import { read, rows } from "../../support/run/Markdown.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { admin, result } from "../../support/service/ServiceAdmin.ts"
 
 const filled = Layer.effectDiscard(fill(1000))

@@ -17,7 +17,7 @@ import { Bridge } from "../../support/bridges/Bridge.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { Service } from "../../support/service/Service.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 import { firstPage } from "../../support/run/Page.ts"
 
 /** A project with a Bridge, a credential, a memory entry, and a person with a phone. */

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
-import { makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { makeBusyProject, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
 

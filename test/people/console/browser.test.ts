@@ -12,11 +12,11 @@ import { actionNames } from "../../../src/people/console/Actions.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, layoutFaults, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
-import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
-import { makeApp, signIn } from "../../support/agents/SignIn.ts"
+import { Chromium, layoutFaults, noChromium, openPage, pageFaults } from "../../support/people/Chromium.ts"
+import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/people/Console.ts"
+import { makeApp, signIn } from "../../support/people/SignIn.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
 

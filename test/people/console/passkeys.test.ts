@@ -13,8 +13,8 @@ import type { BrowserContextOptions, Page, Route } from "playwright-core"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { authorizeQuery, callback, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
 import { freePort } from "../../support/network/FreePort.ts"
-import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { Chromium, noChromium, openPage, pageFaults } from "../../support/people/Chromium.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const screenshots = process.env["SCREENSHOTS"]

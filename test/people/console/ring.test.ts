@@ -12,11 +12,11 @@ import type { BrowserContext, BrowserContextOptions, Page } from "playwright-cor
 import { PostNetwork } from "../../../src/platform/network/GuardedPost.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
-import { makeBusyProject } from "../../support/agents/Console.ts"
+import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
+import { makeBusyProject } from "../../support/people/Console.ts"
 import { decrypt, makeSubscription } from "../../support/phones/Browser.ts"
 import { host, makePushService } from "../../support/phones/PushService.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { drain, notify, workerOf } from "../../support/service/Delivery.ts"
 
 const noApns = PushProvider.of({ name: "log", send: () => Effect.die("no phone is registered") })

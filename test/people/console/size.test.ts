@@ -6,8 +6,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { statementsOf } from "../../../src/platform/database/Migrations.ts"
-import { makeOperator } from "../../support/agents/Console.ts"
-import { bigProject, fill } from "../../support/run/Fill.ts"
+import { makeOperator } from "../../support/people/Console.ts"
+import { bigProject, fill } from "../../support/database/Fill.ts"
 import { Service } from "../../support/service/Service.ts"
 
 /** Each text is as long as agents usually write them. */

@@ -1,7 +1,7 @@
 /** The tasks of a project as people see them: the board, what waits for what, and notes. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
 

@@ -17,7 +17,7 @@ import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
-import { makeApp, makePerson, makeSubject, signIn } from "../../support/agents/SignIn.ts"
+import { makeApp, makePerson, makeSubject, signIn } from "../../support/people/SignIn.ts"
 
 const is = (answer: Answer, outcome: number | string) =>
   assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)

@@ -6,7 +6,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, type Scope } from "effect"
 import { join } from "node:path"
-import { Chromium, layoutFaults, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
+import { Chromium, layoutFaults, noChromium, openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
 import { entries } from "../../../src/people/site/docs/Contents.ts"
 import { Service } from "../../support/service/Service.ts"
 

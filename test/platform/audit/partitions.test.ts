@@ -11,7 +11,7 @@ import { Verification } from "../../../src/platform/audit/Verification.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected } from "../../../src/platform/database/Database.ts"
 import { migrate, shipped } from "../../../src/platform/database/Migrations.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { Service } from "../../support/service/Service.ts"
 
 /** Each test has a database of its own. */

@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { connected, Database } from "../../../src/platform/database/Database.ts"
 import { relay } from "../../support/network/Relay.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 /** The database clock of a process whose own clock says 1970, measured: no measurement is left under way. */
 const clock = Effect.gen(function* () {

@@ -7,7 +7,7 @@ import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { persistence, sharedPersistence, untilSettled } from "../../../src/platform/database/Persistence.ts"
 import { limitTransactions } from "../../../src/platform/database/Transactions.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const fields = { cause: { code: "40P01" }, operation: "execute" }
 const conflicts = [

@@ -17,7 +17,7 @@ import { requirePassword } from "../../../src/platform/database/embedded/Postgre
 import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { environment, makeDatabase } from "../../../src/platform/database/embedded/PostgresSetup.ts"
 import { Absent, end as endServer, launch, type Postmaster } from "../../../src/platform/database/embedded/Postmaster.ts"
-import { startCluster } from "../../support/run/Cluster.ts"
+import { startCluster } from "../../support/database/Cluster.ts"
 import {
   checkout,
   dataFolder,
@@ -26,7 +26,7 @@ import {
   unrelatedProcess,
   user,
   userProcess
-} from "../../support/service/PostgresUser.ts"
+} from "../../support/database/PostgresUser.ts"
 
 // The service gives up after 30 seconds with its own message; under load, a test can have several such steps.
 vi.setConfig({ testTimeout: 120_000 })

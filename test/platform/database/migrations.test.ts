@@ -11,8 +11,8 @@ import {
   shipped,
   statementsOf
 } from "../../../src/platform/database/Migrations.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
-import { waitingForLock } from "../../support/run/Waiting.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
+import { waitingForLock } from "../../support/database/Locks.ts"
 
 describe("a migration file", () => {
   const files: ReadonlyArray<readonly [name: string, text: string, statements: ReadonlyArray<string>]> = [

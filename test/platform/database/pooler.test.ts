@@ -7,7 +7,7 @@ import { Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { connected, Database } from "../../../src/platform/database/Database.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const pool = (poolSize: number, pooler = false) =>
   Layer.unwrap(Effect.map(TestDatabase, (address) => Layer.fresh(connected(address, { poolSize, pooler }))))

@@ -11,7 +11,7 @@ import { serversIn } from "../../../src/platform/database/Servers.ts"
 import { HealthHttp } from "../../../src/platform/edge/Health.ts"
 import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
 import { relay } from "../../support/network/Relay.ts"
-import { Pair } from "../../support/run/Pair.ts"
+import { Pair } from "../../support/database/Pair.ts"
 
 const poolOf = Effect.fnUntraced(function* (
   servers: Parameters<typeof connected>[0],

@@ -9,8 +9,8 @@ import { sweeps } from "../../../src/App.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { type Sweep, sweepOnce } from "../../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
-import { fill } from "../../support/run/Fill.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { fill } from "../../support/database/Fill.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { environment } from "../../support/service/Service.ts"
 
 const settings = Settings.layer.pipe(

@@ -14,7 +14,7 @@ import { assertRefusal } from "../../support/bridges/Codes.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { recording } from "../../support/run/Lines.ts"
 import { exchange, request } from "../../support/network/Raw.ts"
-import { unchanged } from "../../support/run/Rows.ts"
+import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { ask, challenged, fresh, prove } from "../../support/bridges/Steps.ts"
 

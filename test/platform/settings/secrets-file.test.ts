@@ -8,7 +8,7 @@ import { promisify } from "node:util"
 import { isRoot } from "../../../src/platform/database/embedded/PostgresAccount.ts"
 import { generatedSecrets } from "../../../src/platform/settings/Secrets.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
-import { checkout, temporaryFolder } from "../../support/service/PostgresUser.ts"
+import { checkout, temporaryFolder } from "../../support/database/PostgresUser.ts"
 
 const enrollment = `SERVICE_BRIDGE_ENROLLMENT_SECRET=${"e".repeat(40)}\n`
 const token = `SERVICE_BRIDGE_TOKEN_SECRET=${"t".repeat(40)}\n`

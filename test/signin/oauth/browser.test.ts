@@ -11,9 +11,9 @@ import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { authorizeQuery, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
+import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
 
 const screenshots = process.env["SCREENSHOTS"]

@@ -15,9 +15,9 @@ import { Bridge } from "../bridges/Bridge.ts"
 import type { Target } from "./Malformed.ts"
 import { examplesOf } from "../agents/Examples.ts"
 import { Agent } from "../agents/McpAgent.ts"
-import { makeOperatorToken } from "../agents/Operator.ts"
+import { makeOperatorToken } from "../people/Operator.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../phones/Phone.ts"
-import { makePerson } from "../agents/SignIn.ts"
+import { makePerson } from "../people/SignIn.ts"
 import { tokens } from "../bridges/Tokens.ts"
 
 /** The services of all domains: an instance of the tests, or the services beside a server. */

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { type Ask, send } from "../network/Http.ts"
-import type { Person } from "../agents/SignIn.ts"
+import type { Person } from "../people/SignIn.ts"
 
 /** Preferences that let every kind of notification through. */
 export const everything = {

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { statementsOf } from "../../../src/platform/database/Migrations.ts"
-import { packageRoot } from "./Root.ts"
+import { packageRoot } from "../run/Root.ts"
 
 const statements = statementsOf(readFileSync(join(packageRoot, "deploy/roles.sql"), "utf8"))
 

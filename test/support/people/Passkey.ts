@@ -1,7 +1,7 @@
 /** An authenticator in software (WebAuthn Level 3, 6), written by hand, and a person who has added a passkey of it. */
 import { Effect } from "effect"
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto"
-import { type Instance, makeToken } from "./Agent.ts"
+import { type Instance, makeToken } from "../agents/Agent.ts"
 import type { Attestation } from "./Attestation.ts"
 import { csrfOf, Person } from "./Console.ts"
 

@@ -44,7 +44,7 @@ interface Options {
 }
 
 export const userProcess = (data: string, { from = checkout, as }: Options = {}) =>
-  child(process.execPath, [join(from, "test/support/service/PostgresUserMain.ts"), data], as)
+  child(process.execPath, [join(from, "test/support/database/PostgresUserMain.ts"), data], as)
 
 /** A process that has connected to the database. `logged`: the lines it logged until then. */
 export const user = Effect.fnUntraced(function* (data: string, options?: Options) {
