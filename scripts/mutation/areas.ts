@@ -13,11 +13,7 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
     "src/agents/continuity/Budget.ts",
     "src/agents/mcp/CallBudget.ts",
     "src/agents/mcp/Turns.ts",
-    "src/platform/edge/Attempts.ts",
-    "src/platform/edge/Floods.ts",
-    "src/platform/edge/MemoryBudget.ts",
-    "src/platform/edge/RateLimit.ts",
-    "src/platform/edge/Recent.ts",
+    "src/platform/edge/limits",
     "src/platform/sql/Crowded.ts",
     "src/platform/sql/ProjectUsage.ts"
   ],

@@ -4,7 +4,7 @@ import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { CallBudget } from "../../../src/agents/mcp/CallBudget.ts"
 import * as Turns from "../../../src/agents/mcp/Turns.ts"
-import { RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 

@@ -5,7 +5,7 @@ import type { HttpRouter, HttpServerRequest } from "effect/http"
 import { readForm } from "../../../src/platform/edge/Form.ts"
 import { pageRoutes } from "../../../src/platform/edge/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
-import { bucketsOf, networksWith, RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { bucketsOf, networksWith, RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 

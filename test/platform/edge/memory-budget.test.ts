@@ -5,7 +5,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
 import { EventEmitter } from "node:events"
-import { budget, largestBody, MemoryBudget, share } from "../../../src/platform/edge/MemoryBudget.ts"
+import { budget, largestBody, MemoryBudget, share } from "../../../src/platform/edge/limits/MemoryBudget.ts"
 import { oldGeneration, partOfHeap } from "../../../src/platform/settings/Heap.ts"
 
 const codeOf = Effect.match({ onFailure: ({ _tag }: { readonly _tag: string }) => _tag, onSuccess: () => "done" })

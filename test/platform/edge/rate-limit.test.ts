@@ -4,8 +4,8 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { networkOf } from "../../../src/platform/edge/Addresses.ts"
-import { bucketsOf, bucketsOfPart, networksWith } from "../../../src/platform/edge/RateLimit.ts"
-import { recent } from "../../../src/platform/edge/Recent.ts"
+import { bucketsOf, bucketsOfPart, networksWith } from "../../../src/platform/edge/limits/RateLimit.ts"
+import { recent } from "../../../src/platform/edge/limits/Recent.ts"
 import { forAll } from "../../support/run/Property.ts"
 
 const rate = { perSecond: 2, burst: 5 }

@@ -13,11 +13,11 @@
  *    copy of a known token comes past 2, so proofs for one token from one address have a limit of their own.
  */
 import { Clock, Context, Effect, Exit, Layer, Redacted } from "effect"
-import * as Tokens from "../crypto/Tokens.ts"
-import { CurrentShare, Shares } from "../database/Shares.ts"
-import { Settings } from "../settings/Settings.ts"
-import { Caller } from "../../wire/Headers.ts"
-import { siteOf } from "./Addresses.ts"
+import * as Tokens from "../../crypto/Tokens.ts"
+import { CurrentShare, Shares } from "../../database/Shares.ts"
+import { Settings } from "../../settings/Settings.ts"
+import { Caller } from "../../../wire/Headers.ts"
+import { siteOf } from "../Addresses.ts"
 import { type Buckets, RateLimit } from "./RateLimit.ts"
 import { recent } from "./Recent.ts"
 

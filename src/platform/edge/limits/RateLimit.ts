@@ -7,11 +7,11 @@
  */
 import { Clock, Context, Effect, Layer } from "effect"
 import type { HttpServerResponse } from "effect/http"
-import { refuse } from "../../wire/Errors.ts"
-import { Caller } from "../../wire/Headers.ts"
-import { answer } from "../../wire/Refusal.ts"
-import { Settings } from "../settings/Settings.ts"
-import { siteOf } from "./Addresses.ts"
+import { refuse } from "../../../wire/Errors.ts"
+import { Caller } from "../../../wire/Headers.ts"
+import { answer } from "../../../wire/Refusal.ts"
+import { Settings } from "../../settings/Settings.ts"
+import { siteOf } from "../Addresses.ts"
 import { recent } from "./Recent.ts"
 
 /** Buckets per limit. */

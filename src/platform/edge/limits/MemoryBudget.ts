@@ -10,8 +10,8 @@
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import { Context, Effect, Exit, Layer } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
-import { oldGeneration } from "../settings/Heap.ts"
+import { refuse, type SharedRefusal } from "../../../wire/Errors.ts"
+import { oldGeneration } from "../../settings/Heap.ts"
 
 const kib = 1024
 const mib = 1024 * kib
