@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { progressLine, watched } from "../../../cli/support/progress.ts"
+import { progressLine, watched } from "../../../cli/support/terminal/progress.ts"
 import { done, expect } from "../../../src/platform/metrics/Progress.ts"
 
 describe("a line of progress", () => {

@@ -1,6 +1,6 @@
 /** What service-admin shows on a terminal. Without one, its output is what scripts have always read. */
 import { assert, describe, it } from "@effect/vitest"
-import { facts, printed, table } from "../../../cli/support/Print.ts"
+import { facts, printed, table } from "../../../cli/support/terminal/Print.ts"
 
 const now = Date.parse("2026-11-24T12:00:00Z")
 const at = (hours: number) => new Date(now + hours * 3_600_000)

@@ -5,8 +5,8 @@
 import { Effect } from "effect"
 import * as fs from "node:fs"
 import { basename, dirname, join, relative, resolve, sep } from "node:path"
-import type { Format } from "../../src/agents/transfer/sources/formats.ts"
-import type { SourceFile } from "../../src/agents/transfer/sources/Place.ts"
+import type { Format } from "../../../src/agents/transfer/sources/formats.ts"
+import type { SourceFile } from "../../../src/agents/transfer/sources/Place.ts"
 import { fileError, FileError } from "./SecretFiles.ts"
 
 const mib = 1024 * 1024

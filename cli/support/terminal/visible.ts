@@ -1,4 +1,4 @@
-import { escapes } from "../../src/wire/Text.ts"
+import { escapes } from "../../../src/wire/Text.ts"
 
 /**
  * Text as a terminal may show it. Characters that control it, reverse it or leave no mark become `\\u` and four hex

@@ -1,6 +1,6 @@
 /** Progress of a long command with its rate and the time that is left, on stderr, and only if stderr is a terminal. */
 import { Clock, Effect } from "effect"
-import { Progress } from "../../src/platform/metrics/Progress.ts"
+import { Progress } from "../../../src/platform/metrics/Progress.ts"
 import { asJson } from "./Print.ts"
 
 type Unit = "rows" | "MB" | "items" | "tables"

@@ -1,11 +1,11 @@
 /** Output for people: the next command is spelled out. Without a terminal, times are absolute (ISO 8601, UTC). */
 import { Context } from "effect"
-import { calledAs } from "../../src/platform/process/CalledAs.ts"
-import { shellWord } from "../../src/operator/ShellWord.ts"
-import { flagsOf } from "./remote/flags.ts"
-import { targetFlagNames } from "./remote/targetFlagNames.ts"
+import { calledAs } from "../../../src/platform/process/CalledAs.ts"
+import { shellWord } from "../../../src/operator/ShellWord.ts"
+import { flagsOf } from "../remote/flags.ts"
+import { targetFlagNames } from "../remote/targetFlagNames.ts"
 import type { Line } from "./table.ts"
-import { screen } from "./terminal.ts"
+import { screen } from "./screen.ts"
 import { visible } from "./visible.ts"
 
 export { facts, type Line, table } from "./table.ts"
