@@ -128,7 +128,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/platform/settings/DataFolder.ts", /^[\w./-]+$/, operator, ["", "a", "!"]],
   [
-    "src/platform/settings/Settings.ts",
+    "src/platform/settings/Kinds.ts",
     /^[a-z0-9-]+(\.[a-z0-9-]+)+$/,
     operator,
     ["", "a", "!"],
