@@ -17,7 +17,7 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
     "src/platform/sql/Crowded.ts",
     "src/platform/sql/ProjectUsage.ts"
   ],
-  access: ["src/signin/access"],
+  access: ["src/signin/access", "src/signin/TokenField.ts"],
   oauth: ["src/signin/oauth"],
   sessions: ["src/signin/sessions", "src/platform/sql/OpenSession.ts"],
   passkeys: ["src/signin/passkeys"],
@@ -27,7 +27,7 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   search: ["src/agents/ranking", "src/agents/embeddings", "src/agents/search"],
   transfer: ["src/agents/transfer", "src/agents/documents"],
   mcp: ["src/agents/mcp"],
-  mobile: ["src/people/mobile"],
+  mobile: ["src/people/mobile", "src/people/AnyDeviceStore.ts", "src/people/DeviceTest.ts"],
   channels: [
     "src/people/channels",
     "src/push/Channel.ts",

@@ -195,19 +195,6 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     act: (sql) => LimitStore.make(sql).find(ids.project, now),
     actsNotOn: { ...anotherProject, ...deleted }
   })
-  testConditions(it, "a channel of a project counts", {
-    given: `${phone}; update mobile_device set provider = 'ntfy', environment = 'channel', subject = null`,
-    act: (sql) =>
-      Effect.map(
-        LimitStore.make(sql).find(ids.project, now),
-        Option.filter(({ channels }) => channels === 1)
-      ),
-    actsNotOn: {
-      "unless it has ended": endDevice("revoked"),
-      "of another project": `update mobile_device set project_id = '${ids.otherProject}'`,
-      "unless it is a phone": `update mobile_device set provider = 'apns', environment = 'production', subject = '${id(49)}'`
-    }
-  })
   testConditions(it, "what a project uses is found", {
     given: `${projects};
       insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)

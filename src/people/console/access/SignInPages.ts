@@ -1,9 +1,10 @@
 /** The pages of a person who is not signed in: they have no frame. */
-import { html, type Html, type Part } from "../../../platform/html/Html.ts"
+import { html, type Part } from "../../../platform/html/Html.ts"
 import { page as card } from "../../../platform/html/Page.ts"
 import { passkeyCard, passkeyForm, wrongKey } from "../../../signin/passkeys/Card.ts"
 import type { WrongKey } from "../../../signin/passkeys/PersonKeys.ts"
 import type { RelyingParty } from "../../../signin/passkeys/RelyingParty.ts"
+import { tokenField } from "../../../signin/TokenField.ts"
 
 /** What was just sent and is refused. */
 interface WrongSignIn {
@@ -39,31 +40,13 @@ export const signInPage = (
           ${passkeys !== undefined && "You need it once: signed in, add a passkey."}
         </span>
         ${problem !== undefined && html`<div class="alert" role="alert" id="token-error"><p>${problem}</p></div>`}
-        ${tokenField(problem !== undefined)}
+        ${tokenField(problem !== undefined, true)}
         <div class="buttons"><button class="primary">Sign in</button></div>
       </form>
       <p class="soft small foot">
         Operators sign in with the link that <code>service-admin open-console</code> prints.
       </p>`
   )
-
-const tokenField = (isWrong: boolean): Html => {
-  const field = (more: Html) =>
-    html`<input
-      type="password"
-      id="project_token"
-      name="project_token"
-      autocomplete="off"
-      spellcheck="false"
-      autocapitalize="off"
-      required
-      autofocus
-      ${more}
-    />`
-  return isWrong
-    ? field(html`aria-invalid="true" aria-describedby="token-error token-help"`)
-    : field(html`aria-describedby="token-help"`)
-}
 
 /** A link is used by the button, so that a preview or a scanner that opens it does not use it up. */
 export const enterPage = (code: string): string =>
