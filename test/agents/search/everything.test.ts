@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { createHash, randomUUID } from "node:crypto"
 import type { Hit } from "../../../src/agents/search/Shapes.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
+import { pinned } from "../../support/agents/Pinned.ts"
 import { Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("search", (it) => {
@@ -14,22 +14,6 @@ layer(Service.layer)("search", (it) => {
       assert.isDefined(output, text)
       return output.hits
     })
-  /** Pins a document without a repository. */
-  const pinned = Effect.fnUntraced(function* ({ project_id }: Agent, title: string, text: string) {
-    const sql = yield* SqlClient.SqlClient
-    const bytes = Buffer.from(text)
-    const oid = createHash("sha1").update(bytes).digest("hex")
-    const document_id = randomUUID()
-    yield* sql`
-      insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
-      values (${oid}, ${createHash("sha256").update(bytes).digest()}, ${bytes.length}, 1, ${bytes})`
-    yield* sql`
-      insert into pinned_document (
-        project_id, document_id, repository, commit, path, mode, blob_oid, title, bootstrap, pinned_at)
-      values (${project_id}::uuid, ${document_id}::uuid, '/r', ${oid}, 'docs/guide.md', '100644', ${oid}, ${title}, false,
-              now())`
-    return document_id
-  })
 
   it.effect("finds a word in each place, in any of its forms", () =>
     Effect.gen(function* () {
@@ -47,7 +31,7 @@ layer(Service.layer)("search", (it) => {
       }
       const handed = yield* a.task("Third")
       yield* a.update(handed, { receipt })
-      const document_id = yield* pinned(a, "Guide", "Überblick\nnothing\nHow we ROTATE grüne keys\n")
+      const document_id = yield* pinned(a.project_id, "Guide", "Überblick\nnothing\nHow we ROTATE grüne keys\n")
       yield* a.task("Unrelated")
 
       const hits = yield* find(a, "how do we rotate?")

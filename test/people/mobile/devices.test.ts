@@ -15,7 +15,7 @@ import { notificationKindNames, notificationKinds } from "../../../src/wire/mobi
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
 import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
-import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
+import { everything, makePhone, makeRegisteredPhone, storedDevice } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
 import { makeApp, makePerson, makeSubject, signIn } from "../../support/people/SignIn.ts"
 
@@ -27,17 +27,6 @@ const withPhone = Effect.gen(function* () {
   const person = yield* makePerson(on)
   return { on, person, phone: yield* makeRegisteredPhone(on, person) }
 })
-
-const stored = (device_id: string) =>
-  SqlClient.SqlClient.use((sql) =>
-    Effect.map(
-      sql<{ readonly state: string; readonly state_reason: string | null; readonly secrets: number }>`
-        select state, state_reason, num_nonnulls(token_key_id, token_sealed, token_lookup) as secrets
-          from mobile_device
-         where device_id = ${device_id}::uuid`,
-      ([row]) => row!
-    )
-  )
 
 layer(Delivery.layer)("a registration", (it) => {
   it.effect("answers the device, its version, and nothing of the push token but four digits", () =>
@@ -141,7 +130,7 @@ layer(Delivery.layer)("a registration", (it) => {
       const answer = yield* makePhone(on, next, phone.token).register()
       is(answer, 201)
       assert.notStrictEqual(answer.body.device_id, phone.device_id)
-      assert.deepInclude(yield* stored(phone.device_id), {
+      assert.deepInclude(yield* storedDevice(phone.device_id), {
         state: "revoked",
         state_reason: "registered_by_another",
         secrets: 0
@@ -474,7 +463,7 @@ layer(Delivery.layer)("sign-out", (it) => {
       yield* TestClock.adjust("1 minute")
       const again = yield* phone.revoke(phone.device_id)
       assert.deepStrictEqual([again.status, again.text], [200, first.text])
-      assert.deepInclude(yield* stored(phone.device_id), { state: "revoked", secrets: 0 })
+      assert.deepInclude(yield* storedDevice(phone.device_id), { state: "revoked", secrets: 0 })
       assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "suppressed" })
       const got = yield* phone.get(phone.device_id)
       assert.deepInclude(got.body, { state: "revoked" })
@@ -540,7 +529,7 @@ layer(Delivery.layer)("the mobile API", (it) => {
         for (const answer of answers) is(answer, code)
         assert.strictEqual(new Set(answers.map(({ text }) => text)).size, 1)
         assert.match(answers[0]!.headers.get("www-authenticate")!, /^Bearer .*resource_metadata="/)
-        assert.deepInclude(yield* stored(phone.device_id), { state: "active" })
+        assert.deepInclude(yield* storedDevice(phone.device_id), { state: "active" })
       })
     )
   }
