@@ -44,7 +44,7 @@ const restoreDatabase = command("restore-database", {
   flags: {
     in: Flags.path("in", "File written by backup-database"),
     acceptUnsigned: Flag.Boolean("accept-unsigned").pipe(
-      Flag.withDescription("Also take a backup of the first edition, or one whose SERVICE_BACKUP_KEY is lost"),
+      Flag.withDescription("Also take a backup of 0.1.0, or one whose SERVICE_BACKUP_KEY is lost"),
       Flag.withDefault(false)
     ),
     erasures: Flags.path(

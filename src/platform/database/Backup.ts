@@ -5,7 +5,7 @@
  *     rows      ["project","0198…",null,…]      one per line: the table, then each value as PostgreSQL casts it to text
  *     trailer   {"rows":17,"sha256":…,"hmac_sha256":…}          both over every byte before it
  *
- * The key of the HMAC is derived from SERVICE_BACKUP_KEY; `key` in the header is its id. Backups of the first edition have
+ * The key of the HMAC is derived from SERVICE_BACKUP_KEY; `key` in the header is its id. Backups of 0.1.0 have
  * neither `key` nor HMAC.
  *
  * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL parses its own text
@@ -30,7 +30,7 @@ export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
 }
 export class BackupUnsigned extends Data.TaggedError("BackupUnsigned") {
   override readonly message =
-    "Nothing proves who wrote this backup, because it has no signature: if it comes from the first edition and nobody else could change it, add --accept-unsigned. Nothing was restored."
+    "Nothing proves who wrote this backup, because it has no signature: if it comes from 0.1.0 and nobody else could change it, add --accept-unsigned. Nothing was restored."
 }
 export class BackupOfAnotherKey extends Data.TaggedError("BackupOfAnotherKey") {
   override readonly message =

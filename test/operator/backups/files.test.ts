@@ -185,7 +185,7 @@ it("an unsigned backup is refused without --accept-unsigned", async () => {
 })
 
 describe("a backup of an earlier schema version", () => {
-  /** As the first edition wrote it: the schema of version 11, one project, no signature. */
+  /** As 0.1.0 wrote it: the schema of version 11, one project, no signature. */
   const old = async () => {
     await service.create("earlier")
     const made = Effect.gen(function* () {

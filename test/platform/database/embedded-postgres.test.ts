@@ -238,7 +238,7 @@ describe("the password", () => {
     })
   )
 
-  it.live("is set on a database of the first edition, which trusted local connections", () =>
+  it.live("is set on a database of 0.1.0, which trusted local connections", () =>
     Effect.gen(function* () {
       const data = yield* usedFolder
       const postmaster = yield* firstEdition(data)
@@ -507,7 +507,7 @@ const killedServer = (data: string) =>
     })
   )
 
-/** Leaves a folder as the first edition left it: local connections are trusted, and there is no password. */
+/** Leaves a folder as 0.1.0 left it: local connections are trusted, and there is no password. */
 const firstEdition = (data: string) =>
   Effect.scoped(
     Effect.gen(function* () {

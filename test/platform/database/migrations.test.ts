@@ -85,7 +85,7 @@ describe("a migration that takes something away", () => {
     it(`${statement}: ${takes}`, () => assert.strictEqual(takesAway(statement), takes))
 
   it("says which migration a release must have to do without it (docs/run.md, Upgrade)", () => {
-    // Up to 0049 the first edition was the only release.
+    // Up to 0049, 0.1.0 was the only release.
     const silent = shipped
       .filter(({ id, statements }) => {
         if (id <= 49 || !statements.some(takesAway)) return false
