@@ -14,7 +14,7 @@ import {
   BackupOfAnotherKey,
   BackupOfAnotherVersion,
   BackupUnsigned
-} from "../../src/platform/database/Backup.ts"
+} from "../../src/platform/backups/Backup.ts"
 import { type Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { temporaryFolder } from "../support/database/PostgresUser.ts"

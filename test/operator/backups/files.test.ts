@@ -6,7 +6,7 @@ import { createHash } from "node:crypto"
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import * as Catalog from "../../../src/platform/database/BackupCatalog.ts"
+import * as Catalog from "../../../src/platform/backups/BackupCatalog.ts"
 import { migrate, shipped } from "../../../src/platform/database/Migrations.ts"
 import { migrated, refusal, result, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 

@@ -19,10 +19,10 @@ import { type Authenticator, authenticator } from "../crypto/Derivation.ts"
 import { ConfigurationError, Settings } from "../settings/Settings.ts"
 import * as Catalog from "./BackupCatalog.ts"
 import { lines } from "./BackupLines.ts"
-import { DatabaseClock } from "./Clock.ts"
-import { Database, migrateSoon, unfinishedRestore } from "./Database.ts"
-import { migrate, shipped } from "./Migrations.ts"
-import { longPersistence } from "./Persistence.ts"
+import { DatabaseClock } from "../database/Clock.ts"
+import { Database, migrateSoon, unfinishedRestore } from "../database/Database.ts"
+import { migrate, shipped } from "../database/Migrations.ts"
+import { longPersistence } from "../database/Persistence.ts"
 import { done, expect } from "../metrics/Progress.ts"
 
 export class BackupDamaged extends Data.TaggedError("BackupDamaged") {
@@ -94,7 +94,7 @@ export class Backup extends Context.Service<
       E | Exclude<E2, SqlError.SqlError> | Unavailable | Refused | Migrating
     >
   }
->()("service/database/Backup") {
+>()("service/backups/Backup") {
   static readonly layer = Layer.effect(
     Backup,
     Effect.gen(function* () {
