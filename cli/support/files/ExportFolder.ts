@@ -2,7 +2,8 @@
 import { Effect, Exit } from "effect"
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
-import { FileError, fileWork, syncFolder } from "./SecretFiles.ts"
+import { syncFolder } from "../../../src/platform/settings/WholeFile.ts"
+import { FileError, fileWork } from "./SecretFiles.ts"
 
 /**
  * Gives `work` a function that writes files below a draft, and moves them into `path` once `work` and then `record` have

@@ -9,6 +9,7 @@
 import { Data, Effect, Exit, Redacted } from "effect"
 import { closeSync, fchmodSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
+import { syncFolder } from "../../../src/platform/settings/WholeFile.ts"
 
 /** The message names the path and the reason. */
 export class FileError extends Data.TaggedError("FileError")<{ readonly message: string }> {}
@@ -47,13 +48,6 @@ const write = (path: string, content: string) => {
 }
 
 const synced = (folder: string) => fileWork(folder, () => syncFolder(folder))
-
-/** Without this, a new file's directory entry may not survive a power cut. */
-export const syncFolder = (folder: string) => {
-  const descriptor = openSync(folder, "r")
-  fsyncSync(descriptor)
-  closeSync(descriptor)
-}
 
 /** Runs synchronous work that writes `path`. */
 export const fileWork = <A>(path: string, work: () => A) =>

@@ -3,7 +3,8 @@ import { Effect, Stream } from "effect"
 import * as fs from "node:fs"
 import { dirname } from "node:path"
 import { done, expect } from "../../../src/platform/metrics/Progress.ts"
-import { fileError, fileWork, syncFolder } from "./SecretFiles.ts"
+import { syncFolder } from "../../../src/platform/settings/WholeFile.ts"
+import { fileError, fileWork } from "./SecretFiles.ts"
 
 /** Gives `work` the descriptor of a draft (mode 0600) beside `path`, and renames the draft once `work` has succeeded. */
 export const writeWhole = <A, E>(path: string, work: (descriptor: number) => Effect.Effect<A, E>) => {
