@@ -388,22 +388,6 @@ layer(Delivery.layer)("preferences", (it) => {
     })
   )
 
-  it.effect("store the canonical name of the zone", () =>
-    Effect.gen(function* () {
-      const { phone } = yield* withPhone
-      const quiet_hours = {
-        enabled: true,
-        start: "22:00",
-        end: "07:00",
-        time_zone: "europe/madrid",
-        days: ["mon"],
-        allow_urgent: false
-      }
-      const { body } = yield* phone.prefer(phone.device_id, { ...everything, quiet_hours })
-      assert.strictEqual(body.preferences.quiet_hours.time_zone, "Europe/Madrid")
-    })
-  )
-
   for (const [tag, outcome] of [
     ['"1"', 200],
     ["*", 200],
