@@ -168,6 +168,13 @@ export const makeOperator = Effect.fnUntraced(function* (on: Running, project_id
   }
 })
 
+/** An operator who has used their link. */
+export const signedInOperator = Effect.fnUntraced(function* (on: Running) {
+  const { code, person } = yield* makeOperator(on)
+  yield* person.post("/console/enter", { code })
+  return person
+})
+
 /** A project with something on each page of the operator: a document, a sign-in, a phone, a credential, a dead letter. */
 export const makeEquippedProject = Effect.fnUntraced(function* (
   on: Running,
