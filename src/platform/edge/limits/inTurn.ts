@@ -1,5 +1,5 @@
 /** Takes turns with a time limit for the wait. */
-import { Clock, Effect, Option, PartitionedSemaphore } from "effect"
+import { Clock, Effect, type Exit, Option, PartitionedSemaphore } from "effect"
 
 /** One permit is one turn. */
 export interface Permits {
@@ -10,8 +10,8 @@ export interface Permits {
 export interface Watch {
   /** Gets the milliseconds at which the call started. */
   readonly started: (since: number) => void
-  /** Gets the same and the present time, and returns for how many milliseconds the turn rests. */
-  readonly ended: (since: number, now: number) => Effect.Effect<number>
+  /** Gets the same, the present time and the outcome, and returns for how many milliseconds the turn rests. */
+  readonly ended: (since: number, now: number, exit: Exit.Exit<unknown, unknown>) => Effect.Effect<number>
 }
 
 const unwatched: Watch = { started: () => {}, ended: () => Effect.succeed(0) }
@@ -32,11 +32,11 @@ export const inTurn =
         return since
       }),
       (since): Effect.Effect<A, E | E2, R> => (since === undefined ? late : call),
-      (since) => {
+      (since, exit) => {
         if (since === undefined) return Effect.void
         return Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          const milliseconds = yield* ended(since, now)
+          const milliseconds = yield* ended(since, now, exit)
           const release = turns.release(1)
           if (milliseconds > 0) yield* Effect.forkDetach(Effect.delay(release, milliseconds))
           else yield* release
