@@ -23,7 +23,12 @@ const isOpen = ({ attempts, last_reason, last_status, state }: Store.Delivery) =
 
 const untouched: TestOutcome = { outcome: "waiting", status: null, reason: null }
 
-export const testedOf = ({ attempts, last_reason: reason, last_status: status, state }: Store.Delivery): TestOutcome => {
+export const testedOf = ({
+  attempts,
+  last_reason: reason,
+  last_status: status,
+  state
+}: Store.Delivery): TestOutcome => {
   if (state === "delivered") return { outcome: "accepted", status, reason }
   if (state === "suppressed") return { outcome: "gone", status, reason }
   if (state === "dead" || state === "expired") return { outcome: "refused", status, reason }

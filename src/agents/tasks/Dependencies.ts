@@ -10,8 +10,7 @@ import type { Task } from "./Shapes.ts"
 export const make = (store: ReturnType<typeof DependencyStore.make>) => {
   const checkDependencies = Effect.fnUntraced(function* (project_id: string, depends_on: ReadonlyArray<string>) {
     const found = yield* store.findAll(project_id, depends_on)
-    if (found.length !== depends_on.length)
-      return yield* withDetails(refuse("task_not_found"), { field: "depends_on" })
+    if (found.length !== depends_on.length) return yield* withDetails(refuse("task_not_found"), { field: "depends_on" })
   })
 
   /** Checks that the tasks exist and close no cycle, then replaces the dependencies. */

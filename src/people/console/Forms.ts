@@ -116,12 +116,15 @@ export const consoleForms = Effect.fnUntraced(function* ({
     return serve(
       "POST",
       `/console/:project/${section}${path}` as HttpRouter.PathInput,
-      Effect.fnUntraced(function* (request) {
-        if (!isFromOwnPage(request, baseUrl.origin)) return end("foreign_form")
-        const session = Option.getOrUndefined(yield* sessionOf(request))
-        if (session === undefined) return end("signed_out")
-        return yield* answering(session, request, memory.body(ownerOf(session), request, written(session, request)))
-      }, Effect.catchTag("rate_limited", whenBusy))
+      Effect.fnUntraced(
+        function* (request) {
+          if (!isFromOwnPage(request, baseUrl.origin)) return end("foreign_form")
+          const session = Option.getOrUndefined(yield* sessionOf(request))
+          if (session === undefined) return end("signed_out")
+          return yield* answering(session, request, memory.body(ownerOf(session), request, written(session, request)))
+        },
+        Effect.catchTag("rate_limited", whenBusy)
+      )
     )
   }
 

@@ -1,5 +1,5 @@
 /** The frame of every page: navigation, project, who is signed in; and the pages without one, for failures. */
-import { html, type Html, type Part } from "../../platform/html/Html.ts"
+import { html, type Part } from "../../platform/html/Html.ts"
 import { page as card, pagesWith } from "../../platform/html/Page.ts"
 import { passkeyScript } from "../../signin/passkeys/Script.ts"
 import type { Session } from "../../signin/sessions/Sessions.ts"

@@ -19,9 +19,7 @@ export const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArr
   const all = read
     .flatMap(({ committed, open }) => (onOpen === "erase" ? [...committed, ...open] : committed))
     .toSorted((a, b) => a.at.getTime() - b.at.getTime())
-  const paths = new Map(
-    read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path]))
-  )
+  const paths = new Map(read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path])))
   return Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const store = Store.make(sql)

@@ -16,7 +16,12 @@ import { accountOf, isRoot, reaches } from "../../../src/platform/database/embed
 import { requirePassword } from "../../../src/platform/database/embedded/PostgresPassword.ts"
 import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { environment, makeDatabase } from "../../../src/platform/database/embedded/PostgresSetup.ts"
-import { Absent, end as endServer, launch, type Postmaster } from "../../../src/platform/database/embedded/Postmaster.ts"
+import {
+  Absent,
+  end as endServer,
+  launch,
+  type Postmaster
+} from "../../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../../support/database/Cluster.ts"
 import {
   checkout,

@@ -85,10 +85,12 @@ export const signInRoutes = Effect.fnUntraced(function* ({
     const to = destination(fields.get("to") ?? "")
     const credential = Redacted.make(fields.get("credential") ?? "")
     const token = Redacted.make((fields.get("project_token") ?? "").trim())
-    const opening: Effect.Effect<SignedIn, Effect.Error<ReturnType<typeof keys.signIn | typeof sessions.signIn>>> =
-      fields.has("credential")
-        ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
-        : sessions.signIn(token)
+    const opening: Effect.Effect<
+      SignedIn,
+      Effect.Error<ReturnType<typeof keys.signIn | typeof sessions.signIn>>
+    > = fields.has("credential")
+      ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
+      : sessions.signIn(token)
     const attempt = Effect.gen(function* () {
       const key = fields.has("credential") ? keyOfPasskey(credential) : keyOf(token)
       const wait = yield* signIns.take(key)
