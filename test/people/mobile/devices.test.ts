@@ -33,7 +33,7 @@ layer(Delivery.layer)("a registration", (it) => {
     Effect.gen(function* () {
       const on = yield* Delivery
       const phone = makePhone(on, yield* makePerson(on))
-      const answer = yield* phone.register({ app_version: "1.2.0", os_version: "26.1", locale: "es_ES" })
+      const answer = yield* phone.register({ app_version: "1.2.0", os_version: "26.1", locale: "zh-Hant_TW" })
       is(answer, 201)
       const { created_at, device_id, last_seen_at, push, ...rest } = answer.body
       assert.match(device_id, /^[0-9a-f-]{36}$/)
@@ -294,6 +294,7 @@ layer(Delivery.layer)("a registration", (it) => {
   it("has kinds that cannot be switched off", () => assert.include(always, "security.device_added"))
 
   const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32).fill(7)))
+  const nights = { enabled: true, start: "22:00", end: "07:00", time_zone: "Europe/Madrid", allow_urgent: true }
   const malformed: ReadonlyArray<
     readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0], code?: string]
   > = [
@@ -316,6 +317,8 @@ layer(Delivery.layer)("a registration", (it) => {
       [`preferences that switch off ${kind}`, { preferences: { ...everything, kinds: { [kind]: false } } }] as const),
     ["quiet hours without a time zone",
       { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
+    ["quiet hours with a day twice",
+      { preferences: { ...everything, quiet_hours: { ...nights, days: ["mon", "mon"] } } }],
     ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
     ["a pause until a time without a zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
     ["a pause until a day that does not exist", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
@@ -573,6 +576,8 @@ layer(Delivery.layer)("changes to the phones of a project", (it) => {
       assert.strictEqual(answers[99]!.headers.get("retry-after"), "6")
       const phone = makePhone(on, person)
       assert.strictEqual((yield* phone.register()).status, 429)
+      const colleague = makePhone(on, yield* makePerson(on, { project_id: person.project_id }))
+      assert.strictEqual((yield* colleague.register()).status, 429)
       assert.strictEqual((yield* phone.get(device_id)).status, 200)
       assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
       yield* TestClock.adjust("6 seconds")
