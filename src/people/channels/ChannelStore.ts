@@ -51,7 +51,6 @@ const Delivery = Schema.Struct({
   last_status: Schema.NullOr(Schema.Int),
   last_reason: Schema.NullOr(Schema.String)
 })
-export type Delivery = typeof Delivery.Type
 
 interface Sealed {
   readonly token_key_id: string

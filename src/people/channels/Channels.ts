@@ -3,7 +3,7 @@
  * what phones get about tasks, by the same queue. A channel is a row of `mobile_device` without an owner; its address and
  * secrets are sealed as its push token.
  */
-import { Context, Effect, Layer, Option, Redacted, Schedule } from "effect"
+import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -16,13 +16,11 @@ import type { Page } from "../../platform/sql/Page.ts"
 import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import { asToken, type ChannelKind, isAllowedTarget, ofToken, type Target } from "../../push/Channel.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
+import { isOpen, patience, testedOf, untouched } from "../../push/outbox/Tested.ts"
 import { PushTokens } from "../../push/tokens/PushTokens.ts"
 import type { DeviceTested } from "../../wire/mobile/MobileApi.ts"
 import { type ChannelRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ChannelStore.ts"
-
-/** Eight seconds: a receiver has ten, and whoever asked should not wait longer. */
-const patience = { schedule: Schedule.spaced("200 millis"), times: 40 }
 
 export interface NewChannel {
   readonly project_id: string
@@ -178,17 +176,4 @@ export class Channels extends Context.Service<
       return { create, list, test, rotate, revoke }
     })
   )
-}
-
-/** It may still be sent for the first time. */
-const isOpen = ({ attempts, last_reason, last_status, state }: Store.Delivery) =>
-  state === "leased" || (state === "pending" && (attempts === 0 || (last_status === null && last_reason === null)))
-
-const untouched = { outcome: "waiting", status: null, reason: null } as const
-
-const testedOf = ({ attempts, last_reason: reason, last_status: status, state }: Store.Delivery) => {
-  if (state === "delivered") return { outcome: "accepted" as const, status, reason }
-  if (state === "suppressed") return { outcome: "gone" as const, status, reason }
-  if (state === "dead" || state === "expired") return { outcome: "refused" as const, status, reason }
-  return { outcome: state === "pending" && attempts > 0 ? ("retrying" as const) : ("waiting" as const), status, reason }
 }

@@ -50,7 +50,6 @@ const Delivery = Schema.Struct({
   last_status: Schema.NullOr(Schema.Int),
   last_reason: Schema.NullOr(Schema.String)
 })
-export type Delivery = typeof Delivery.Type
 
 export interface Owner {
   readonly project_id: string
