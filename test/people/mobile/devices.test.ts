@@ -1,5 +1,5 @@
 /** Devices of the mobile companion (spec 2.9, 4.12). */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -10,6 +10,7 @@ import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Devices } from "../../../src/people/mobile/Devices.ts"
+import { testedOf } from "../../../src/people/DeviceTest.ts"
 import { CurrentOperator } from "../../../src/platform/settings/Operator.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
@@ -21,6 +22,15 @@ import { makeApp, makePerson, makeSubject, signIn } from "../../support/people/S
 
 const is = (answer: Answer, outcome: number | string) =>
   assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
+
+plain("whoever tests a device or a channel is told what became of it", () => {
+  const told = (state: Parameters<typeof testedOf>[0]["state"], attempts = 1) =>
+    testedOf({ state, attempts, last_status: 200, last_reason: null }).outcome
+  assert.deepStrictEqual(
+    [told("delivered"), told("suppressed"), told("dead"), told("expired"), told("pending"), told("pending", 0)],
+    ["accepted", "gone", "refused", "refused", "retrying", "waiting"]
+  )
+})
 
 const withPhone = Effect.gen(function* () {
   const on = yield* Delivery
@@ -78,6 +88,11 @@ layer(Delivery.layer)("a registration", (it) => {
       yield* phone.register({ app_version: "1.0", os_version: "26.1", locale: "es_ES" })
       const { about, grant_id } = yield* row
       assert.strictEqual(about, "1.0 26.1 es_ES")
+      // The provider asked to let the phone rest; it is there again.
+      yield* sql`
+        update mobile_device
+           set resting_until = last_seen_at + interval '1 hour'
+         where device_id = ${phone.device_id}::uuid`
       const { access_token } = yield* signIn(on, { client_id: person.client_id, token: person.project_token })
       const asked = { bearer: Redacted.value(access_token) }
       is(yield* phone.register({ app_version: "1.1" }, asked), 200)
