@@ -10,7 +10,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import { type Bridge, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { firstPage } from "../support/run/Page.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
   withNewCredential,

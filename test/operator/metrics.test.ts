@@ -24,7 +24,7 @@ import { freePort } from "../support/network/FreePort.ts"
 import { serviceProcess } from "../support/service/Process.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 import { fresh } from "../support/bridges/Steps.ts"
 
 const started = Effect.fnUntraced(function* (processes: string) {

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { notificationKindNames, notificationKinds } from "../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify, outcomesOf } from "../support/service/Delivery.ts"
 import { everything, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const withPhone = Effect.fnUntraced(function* (given: Parameters<typeof makeRegisteredPhone>[2] = {}) {
   const on = yield* Delivery

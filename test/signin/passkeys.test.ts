@@ -12,9 +12,9 @@ import { keyOfPasskey, PersonKeys } from "../../src/signin/passkeys/PersonKeys.t
 import { relyingPartyOf } from "../../src/signin/passkeys/RelyingParty.ts"
 import { answerOf, authorizeQuery, Browser, makeClient, makeToken } from "../support/agents/Agent.ts"
 import { ask } from "../support/agents/Answers.ts"
-import { byCertificate, byOwnKey } from "../support/agents/Attestation.ts"
+import { byCertificate, byOwnKey } from "../support/people/Attestation.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { csrfOf, Person } from "../support/agents/Console.ts"
+import { csrfOf, Person } from "../support/people/Console.ts"
 import {
   addKey,
   Authenticator,
@@ -24,9 +24,9 @@ import {
   optionsToSignIn,
   type Said,
   signInWith
-} from "../support/agents/Passkey.ts"
+} from "../support/people/Passkey.ts"
 import { firstPage } from "../support/run/Page.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 const settings = { SERVICE_BASE_URL: named }

@@ -48,7 +48,7 @@ import {
   thirtyDays,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
+import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
@@ -18,7 +19,7 @@ import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { enrolled, hash, id, ids, now, past, phone, projects } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { project } = ids
 const [a, b, c] = [id(901), id(902), id(903)]
@@ -132,6 +133,7 @@ const ascending: Readonly<Record<string, Read>> = {
 }
 const descending: Readonly<Record<string, Read>> = {
   "grants of a token": keysOf("grant_id", (sql, page) => GrantStore.make(sql).own(a, page, now)),
+  "receipts of a task of one instant": keysOf("id", (sql, page) => ReceiptStore.make(sql).ofTask(project, a, page)),
   phones: keysOf("device_id", (sql, page) => DeviceStore.make(sql).list(project, page)),
   "dead letters of one instant": keysOf("delivery_id", (sql, page) => PushAdminStore.make(sql).listDead(page)),
   "audit events of one instant": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(project, page)),

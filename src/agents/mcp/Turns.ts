@@ -9,7 +9,7 @@
  * and every other project would notice.
  */
 import { Clock, Effect, Exit, Option, Predicate, Semaphore } from "effect"
-import { inTurn } from "../../platform/edge/inTurn.ts"
+import { inTurn } from "../../platform/edge/limits/inTurn.ts"
 
 /**
  * Milliseconds of calls that a project may take before it can be slowed down: more than a few calls that were in flight

@@ -8,7 +8,7 @@ import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { answer, ask, choices, person as otherPerson } from "../../support/agents/Answers.ts"
-import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -188,7 +188,9 @@ layer(Service.layer)("the console", (it) => {
       const blocked = { ...form, version: "2", assignee: "ada", status: "blocked", blocked_kind: "external" }
       yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint" })
       assert.deepInclude(yield* taskOf(agent, id), { version: 3, blocked_kind: "external", blocked_reason: "No paint" })
-      assert.lengthOf(yield* events(project_id, "task.updated"), 2)
+      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint", version: "3", assignee: "" })
+      assert.deepInclude(yield* taskOf(agent, id), { version: 4, status: "blocked", assignee: null })
+      assert.lengthOf(yield* events(project_id, "task.updated"), 3)
     })
   )
 
@@ -271,8 +273,7 @@ layer(Service.layer)("the console", (it) => {
       assert.deepEqual(rows, [{ actor: `project_token:${token_id}` }])
 
       const other = yield* makeBusyProject(service)
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       const theirs = `/console/${other.project_id}/memory/${other.entry_id}`
       const shown = yield* operator.get(theirs)
       assert.include(shown.text, "archive-memory")
@@ -415,6 +416,7 @@ layer(Service.layer)("the console", (it) => {
         assert.strictEqual((yield* send(path, { ...all[0]![1], action })).status, 404)
       }
       assert.strictEqual((yield* send("/tasks/x", { action: "answer", version, text: "Mine" })).status, 404)
+      assert.strictEqual((yield* send("/memory/x", { action: "archive" })).status, 404)
       yield* untouched
     })
   )

@@ -1,5 +1,5 @@
 /** Devices of the mobile companion (spec 2.9, 4.12). */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -10,34 +10,33 @@ import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Devices } from "../../../src/people/mobile/Devices.ts"
+import { testedOf } from "../../../src/people/DeviceTest.ts"
 import { CurrentOperator } from "../../../src/platform/settings/Operator.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
 import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
-import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
+import { everything, makePhone, makeRegisteredPhone, storedDevice } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
-import { makeApp, makePerson, makeSubject, signIn } from "../../support/agents/SignIn.ts"
+import { makeApp, makePerson, makeSubject, signIn } from "../../support/people/SignIn.ts"
 
 const is = (answer: Answer, outcome: number | string) =>
   assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
+
+plain("whoever tests a device or a channel is told what became of it", () => {
+  const told = (state: Parameters<typeof testedOf>[0]["state"], attempts = 1) =>
+    testedOf({ state, attempts, last_status: 200, last_reason: null }).outcome
+  assert.deepStrictEqual(
+    [told("delivered"), told("suppressed"), told("dead"), told("expired"), told("pending"), told("pending", 0)],
+    ["accepted", "gone", "refused", "refused", "retrying", "waiting"]
+  )
+})
 
 const withPhone = Effect.gen(function* () {
   const on = yield* Delivery
   const person = yield* makePerson(on)
   return { on, person, phone: yield* makeRegisteredPhone(on, person) }
 })
-
-const stored = (device_id: string) =>
-  SqlClient.SqlClient.use((sql) =>
-    Effect.map(
-      sql<{ readonly state: string; readonly state_reason: string | null; readonly secrets: number }>`
-        select state, state_reason, num_nonnulls(token_key_id, token_sealed, token_lookup) as secrets
-          from mobile_device
-         where device_id = ${device_id}::uuid`,
-      ([row]) => row!
-    )
-  )
 
 layer(Delivery.layer)("a registration", (it) => {
   it.effect("answers the device, its version, and nothing of the push token but four digits", () =>
@@ -89,6 +88,11 @@ layer(Delivery.layer)("a registration", (it) => {
       yield* phone.register({ app_version: "1.0", os_version: "26.1", locale: "es_ES" })
       const { about, grant_id } = yield* row
       assert.strictEqual(about, "1.0 26.1 es_ES")
+      // The provider asked to let the phone rest; it is there again.
+      yield* sql`
+        update mobile_device
+           set resting_until = last_seen_at + interval '1 hour'
+         where device_id = ${phone.device_id}::uuid`
       const { access_token } = yield* signIn(on, { client_id: person.client_id, token: person.project_token })
       const asked = { bearer: Redacted.value(access_token) }
       is(yield* phone.register({ app_version: "1.1" }, asked), 200)
@@ -141,7 +145,7 @@ layer(Delivery.layer)("a registration", (it) => {
       const answer = yield* makePhone(on, next, phone.token).register()
       is(answer, 201)
       assert.notStrictEqual(answer.body.device_id, phone.device_id)
-      assert.deepInclude(yield* stored(phone.device_id), {
+      assert.deepInclude(yield* storedDevice(phone.device_id), {
         state: "revoked",
         state_reason: "registered_by_another",
         secrets: 0
@@ -402,22 +406,6 @@ layer(Delivery.layer)("preferences", (it) => {
     })
   )
 
-  it.effect("store the canonical name of the zone", () =>
-    Effect.gen(function* () {
-      const { phone } = yield* withPhone
-      const quiet_hours = {
-        enabled: true,
-        start: "22:00",
-        end: "07:00",
-        time_zone: "europe/madrid",
-        days: ["mon"],
-        allow_urgent: false
-      }
-      const { body } = yield* phone.prefer(phone.device_id, { ...everything, quiet_hours })
-      assert.strictEqual(body.preferences.quiet_hours.time_zone, "Europe/Madrid")
-    })
-  )
-
   for (const [tag, outcome] of [
     ['"1"', 200],
     ["*", 200],
@@ -477,7 +465,7 @@ layer(Delivery.layer)("sign-out", (it) => {
       yield* TestClock.adjust("1 minute")
       const again = yield* phone.revoke(phone.device_id)
       assert.deepStrictEqual([again.status, again.text], [200, first.text])
-      assert.deepInclude(yield* stored(phone.device_id), { state: "revoked", secrets: 0 })
+      assert.deepInclude(yield* storedDevice(phone.device_id), { state: "revoked", secrets: 0 })
       assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "suppressed" })
       const got = yield* phone.get(phone.device_id)
       assert.deepInclude(got.body, { state: "revoked" })
@@ -543,7 +531,7 @@ layer(Delivery.layer)("the mobile API", (it) => {
         for (const answer of answers) is(answer, code)
         assert.strictEqual(new Set(answers.map(({ text }) => text)).size, 1)
         assert.match(answers[0]!.headers.get("www-authenticate")!, /^Bearer .*resource_metadata="/)
-        assert.deepInclude(yield* stored(phone.device_id), { state: "active" })
+        assert.deepInclude(yield* storedDevice(phone.device_id), { state: "active" })
       })
     )
   }

@@ -23,7 +23,7 @@ import { confirmKey, prepareKey } from "../../support/bridges/KeyRotations.ts"
 import { fresh, withNewKey } from "../../support/bridges/Steps.ts"
 import { holder, tokens } from "../../support/bridges/Tokens.ts"
 import type { Answer } from "../../support/network/Http.ts"
-import { unchanged } from "../../support/run/Rows.ts"
+import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const ask = (on: { readonly url: string }, bridge: Bridge, changes: Changes = {}) =>

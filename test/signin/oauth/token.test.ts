@@ -412,7 +412,7 @@ layer(Service.layer)("a used refresh token", (it) => {
     })
   )
 
-  it.effect("of the first edition, which derived the successor without a secret, gets the same successor", () =>
+  it.effect("of 0.1.0, which derived the successor without a secret, gets the same successor", () =>
     Effect.gen(function* () {
       const on = yield* Service
       const sql = yield* SqlClient.SqlClient
