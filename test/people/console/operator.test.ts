@@ -10,6 +10,7 @@ import { bridgeRow } from "../../../src/people/console/bridges/BridgesPage.ts"
 import { chart } from "../../../src/people/console/service/Chart.ts"
 import { lastBackup } from "../../../src/people/console/service/HealthPage.ts"
 import { bar } from "../../../src/people/console/service/LimitsPage.ts"
+import { statusMark } from "../../../src/people/console/tasks/StatusMark.ts"
 import { remember, type Sample, Samples } from "../../../src/people/operator/Samples.ts"
 import type { Session } from "../../../src/signin/sessions/Sessions.ts"
 import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/people/Console.ts"
@@ -32,6 +33,15 @@ const newest = (action: string) =>
   })
 
 describe("on the pages of an operator", () => {
+  it.each([
+    [true, "ready"],
+    [false, "waits for other tasks"],
+    [undefined, "open"]
+  ] as const)("an open task of which ready is %s is marked: %s", (ready, marked) => {
+    const { text } = statusMark({ status: "open", ...(ready !== undefined && { ready }) })
+    assert.include(text, `>${marked}<`)
+  })
+
   it("a chart has a gap where a sample has no value", () => {
     const { text } = chart("Time", [4, 2, undefined, 4], (value) => `${value} ms`)
     assert.include(text, 'd="M0.0 3.0L80.0 29.0M240.0 3.0"')
@@ -148,7 +158,7 @@ const cases: ReadonlyArray<
     ({ project_id }) => `/console/${project_id}/phones`,
     ({ device_id }) => ({ device: device_id }),
     "mobile_device.revoked",
-    /<span class="mark ">ended<\/span>/
+    /<span class="mark ">ended<\/span>(?![^]*value="revoke-device")/
   ],
   [
     "revoke-channel",
