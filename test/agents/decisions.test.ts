@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { Transfer } from "../../src/agents/transfer/Transfer.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
@@ -90,6 +91,7 @@ layer(Service.layer)("a decision", (it) => {
       const a = yield* agent
       const task = yield* ask(a)
       const ada = person(a.project_id)
+      yield* TestClock.adjust("1 second")
       const { answer: freed } = yield* answer(service, ada, task, "UBL")
       assert.deepInclude(freed, { id: task.id, status: "in_progress", version: task.version + 1, assignee: "agent-1" })
 
@@ -97,6 +99,7 @@ layer(Service.layer)("a decision", (it) => {
       assert.deepInclude(found, {
         status: "in_progress",
         assignee: "agent-1",
+        claimed_at: task.claimed_at,
         blocked_kind: null,
         blocked_reason: null,
         choices: null,

@@ -142,6 +142,17 @@ layer(Service.layer)("memory", (it) => {
     })
   )
 
+  it.effect("a search by words has one page, and takes no cursor", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* a.note("one")
+      yield* a.note("two")
+      const { output } = yield* a.call("memory_search", { limit: 1 })
+      const { code } = yield* a.call("memory_search", { limit: 1, query: "one", cursor: output.next_cursor })
+      assert.strictEqual(code, "cursor_invalid")
+    })
+  )
+
   for (const time of [
     "0000-01-01T00:00:00.000Z",
     "2026-02-30T00:00:00.000Z",

@@ -483,6 +483,18 @@ layer(Service.layer)("re-enrollment", (it) => {
     return { bridge, firstChallenge, returning, challenge, before }
   })
 
+  it.effect("is in the audit row of its credential", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { credential_id } = (yield* reenrolled).returning
+      const [row] = yield* sql<{ bridge_id: string }>`
+        select subject->>'bridge_id' as bridge_id
+          from audit_event
+         where action = 'bridge_credential.issued' and subject->>'credential_id' = ${credential_id}`
+      assert.isNotNull(row!.bridge_id)
+    })
+  )
+
   it.effect("changes neither key nor token before the proof", () =>
     Effect.gen(function* () {
       const { before, bridge } = yield* reenrolled

@@ -784,6 +784,13 @@ layer(Service.layer)("the codes of rotation", (it) => {
   ]
   testEach(it, rows)
 
+  it.effect("the retired endpoint names the one that replaces it", () =>
+    Effect.gen(function* () {
+      const { headers } = yield* tokens(yield* Service).at("rotate", {})
+      assert.strictEqual(headers.get("link"), '</bridge/v1/tokens/rotate/prepare>; rel="successor-version"')
+    })
+  )
+
   it("each endpoint answers exactly the codes that it declares", () => {
     const all = [...declared("rotation"), ...declared("retired")]
     assert.deepStrictEqual(reached(rows as never), all.toSorted())

@@ -1,5 +1,5 @@
 /** Channels of a project from the change to the receiver: what it gets, what its answers mean, and who pays for a slow one. */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -10,7 +10,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { PostNetwork } from "../../src/platform/network/GuardedPost.ts"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import { ChannelPush } from "../../src/push/channels/Provider.ts"
-import { makeSecret } from "../../src/push/channels/webhook/webhook.ts"
+import { isSecret, makeSecret } from "../../src/push/channels/webhook/webhook.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { csrfOf, makeOperator, Person } from "../support/people/Console.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
@@ -52,6 +52,14 @@ const signedInOperator = Effect.fnUntraced(function* (on: Parameters<typeof make
   const { code, person } = yield* makeOperator(on)
   yield* person.post("/console/enter", { code })
   return { person, csrf: csrfOf(yield* person.get("/console/projects")) }
+})
+
+plain("the secret of a webhook has 24 to 64 bytes", () => {
+  const ofBytes = (count: number) => `whsec_${Buffer.alloc(count, 1).toString("base64")}`
+  assert.deepStrictEqual(
+    [23, 24, 64, 65].map((count) => isSecret(ofBytes(count))),
+    [false, true, true, false]
+  )
 })
 
 let paths = 0

@@ -23,7 +23,7 @@ import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import { usageOf } from "../../src/platform/sql/ProjectUsage.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
-import { hash, id, ids, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
+import { hash, id, ids, longAgo, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
 
@@ -873,6 +873,12 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
     given: `${projects}; ${taskRow(task)}`,
     act: (sql) => ContentsStore.make(sql).tasks(project, { after: needed, limit: 9 }),
     actsNotOn: { "unless it is a newer one": `update task set id = '${id(54)}'` }
+  })
+  testConditions(it, "a task that has changed since a time is listed", {
+    given: `${projects}; ${taskRow(task)}`,
+    act: (sql) => ContentsStore.make(sql).tasks(project, listed, { since: hourAgo }),
+    actsOn: { "though it is older": `update task set created_at = ${longAgo}` },
+    actsNotOn: { "before that": `update task set updated_at = ${past} - interval '1 ms'` }
   })
   testConditions(it, "a task is found by the beginning of its id", {
     given: `${projects}; ${taskRow(task)}`,

@@ -18,6 +18,7 @@ import {
   id,
   ids,
   later,
+  lease,
   now,
   passkey,
   past,
@@ -179,6 +180,7 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
     "one that was sent": `update push_outbox set state = 'delivered', settled_at = ${past}`,
     "one of another device": `update push_outbox set device_id = '${id(49)}'`
   })
+  counts("notifications", `${phone}; ${lease(later)}`, ofDevice, {}, "a device, one of which is being sent,")
 
   testConditions(it, "an operator token is shown", {
     given: operatorToken,

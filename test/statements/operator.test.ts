@@ -5,6 +5,7 @@ import type { SqlClient } from "effect/sql"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
 import * as OperatorTokenStore from "../../src/operator/tokens/OperatorTokenStore.ts"
 import { sweeps } from "../../src/operator/tokens/Sweeps.ts"
+import { storedMaxima } from "../../src/operator/limits/LimitNames.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
@@ -312,11 +313,19 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
       "that was none": "update audit_event set outcome = 'done', code = null"
     }
   })
+  testConditions(it, "a refusal is shown in the status with its repeats", {
+    given: `${event("refused")};
+      insert into audit_refusal_count (refusal_key, event_id, at, count) values ('key', '${id(91)}', ${past}, 3)`,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(OverviewStore.make(sql).refused(since), (found) => found.filter(({ times }) => times === 3)),
+    actsNotOn: { "of another": `update audit_refusal_count set event_id = '${id(92)}'` }
+  })
 })
 
-/** Number -> rows of which it counts one, and changes after which it counts none. */
+/** Number -> rows of which it counts one, or the seconds that it `is`, and changes after which it counts none. */
 type Numbers = Readonly<
-  Record<string, { readonly given: string; readonly actsNotOn: Readonly<Record<string, string>> }>
+  Record<string, { readonly given: string; readonly is?: number; readonly actsNotOn: Readonly<Record<string, string>> }>
 >
 
 const tokenEnds = {
@@ -344,6 +353,14 @@ const paused = (environment: string) => ({
     "of another provider": "update push_provider_state set provider = 'other'",
     "of the other environment": `update push_provider_state
       set environment = '${environment === "production" ? "development" : "production"}'`,
+    "at its end": `update push_provider_state set paused_until = ${sqlNow}`
+  }
+})
+const pausedBy = (provider: string, environment: string) => ({
+  given: `${pause(environment)}; update push_provider_state set provider = '${provider}'`,
+  actsNotOn: {
+    "of another provider": "update push_provider_state set provider = 'apns'",
+    "of the other environment": "update push_provider_state set environment = 'production'",
     "at its end": `update push_provider_state set paused_until = ${sqlNow}`
   }
 })
@@ -395,11 +412,16 @@ const status: Numbers = {
 const gauges: Numbers = {
   tokens_near_expiry: { given: enrolled, actsNotOn: { ...tokenEnds, ...beforeThat } },
   rotations_pending: { given: rotating, actsNotOn: rotationEnds },
-  oldest_rotation: { given: rotating, actsNotOn: rotationEnds },
-  sweep_lag: { given: `${enrolled}; update bridge_token set expires_at = ${past}`, actsNotOn: overdue },
+  oldest_rotation: { given: rotating, is: 3600, actsNotOn: rotationEnds },
+  sweep_lag: { given: `${enrolled}; update bridge_token set expires_at = ${past}`, is: 3600, actsNotOn: overdue },
+  embeddings_waiting: {
+    given: `insert into embedding_queue (project_id, entry_id, due_at) values ('${ids.project}', '${ids.entry}', ${later})`,
+    actsNotOn: { "after it was embedded": "delete from embedding_queue" }
+  },
   push_due: { given: phone, actsNotOn: notDue },
   push_oldest_due: {
     given: due,
+    is: 3600,
     actsNotOn: {
       "after it was delivered": settled("delivered"),
       "before its time": `update push_outbox set not_before = ${later}`
@@ -407,14 +429,8 @@ const gauges: Numbers = {
   },
   push_paused_production: paused("production"),
   push_paused_development: paused("development"),
-  push_paused_web: {
-    given: `${pause("web")}; update push_provider_state set provider = 'webpush'`,
-    actsNotOn: {
-      "of another provider": "update push_provider_state set provider = 'apns'",
-      "of the other environment": "update push_provider_state set environment = 'production'",
-      "at its end": `update push_provider_state set paused_until = ${sqlNow}`
-    }
-  }
+  push_paused_web: pausedBy("webpush", "web"),
+  push_paused_channel: pausedBy("channel", "channel")
 }
 
 layer(TestDatabase.sql)("numbers", (it) => {
@@ -423,14 +439,14 @@ layer(TestDatabase.sql)("numbers", (it) => {
     numbers: Numbers,
     read: (sql: SqlClient.SqlClient) => Effect.Effect<Option.Option<Readonly<Record<string, unknown>>>, unknown>
   ) => {
-    for (const [name, { actsNotOn, given }] of Object.entries(numbers)) {
+    for (const [name, { actsNotOn, given, is }] of Object.entries(numbers)) {
       testConditions(it, `${what} counts ${name}`, {
         given,
         bystander: "",
         act: (sql) =>
           Effect.map(
             read(sql),
-            Option.filter((row) => row[name] !== 0 && row[name] !== null)
+            Option.filter((row) => (is === undefined ? row[name] !== 0 && row[name] !== null : row[name] === is))
           ),
         actsNotOn
       })
@@ -464,6 +480,36 @@ layer(TestDatabase.sql)("numbers", (it) => {
     bystander: "",
     act: halfUsed,
     actsNotOn: { "without it": "update project set limits = '{}'" }
+  })
+  const maxima = storedMaxima({})
+  const halves = (["stored_bytes", "index_bytes", "entries", "tasks"] as const).map(
+    (name) => [name, maxima[name] / 2] as const
+  )
+  const allHalf = `
+    ${projects};
+    insert into project_usage (project_id, ${halves.map(([name]) => name).join(", ")})
+    values ('${ids.project}', ${halves.map(([, value]) => value).join(", ")})`
+  testConditions(it, "the gauges say that half of each limit is used", {
+    given: allHalf,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(
+        GaugesStore.make(sql).measure(now, nearly),
+        Option.filter((row) => halves.every(([name]) => row[`used_${name}`] === 0.5))
+      ),
+    actsNotOn: Object.fromEntries(
+      halves.map(([name, value]) => [`of ${name}`, `update project_usage set ${name} = ${value - 1}`])
+    )
+  })
+  testConditions(it, "a leased notification counts as due", {
+    given: `${phone}; ${lease(later)}`,
+    bystander: "",
+    act: (sql) =>
+      Effect.map(
+        GaugesStore.make(sql).measure(now, nearly),
+        Option.filter(({ push_due }) => push_due === 1)
+      ),
+    actsNotOn: { "after it was delivered": `${settled("delivered")}, lease_token = null, lease_until = null` }
   })
   testConditions(it, "an overdue rotation counts as unswept", {
     given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${past}`,

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
+import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
 import * as TransferStore from "../../src/agents/transfer/TransferStore.ts"
 import * as CredentialStore from "../../src/bridges/enrollment/CredentialStore.ts"
@@ -104,7 +105,13 @@ const ascending: Readonly<Record<string, Read>> = {
   "Bridges by the end of their token": keysOf("bridge_id", (sql, page) =>
     BridgeStore.make(sql).listByEnd(project, page)
   ),
+  "Bridges of all projects by the end of their token": keysOf("identity_id", (sql, page) =>
+    BridgeStore.make(sql).listAllByEnd(page)
+  ),
   credentials: keysOf("credential_id", (sql, page) => CredentialStore.make(sql).list(project, page, now)),
+  "credentials that wait, by their end": keysOf("credential_id", (sql, page) =>
+    CredentialStore.make(sql).listWaiting(page, now)
+  ),
   "project tokens": keysOf("token_id", (sql, page) => ProjectTokenStore.make(sql).list(project, page, now)),
   clients: keysOf("client_id", (sql, page) => ClientStore.make(sql).list(page, now)),
   grants: keysOf("grant_id", (sql, page) => GrantStore.make(sql).list(project, page, now)),
@@ -126,6 +133,7 @@ const ascending: Readonly<Record<string, Read>> = {
 }
 const descending: Readonly<Record<string, Read>> = {
   "grants of a token": keysOf("grant_id", (sql, page) => GrantStore.make(sql).own(a, page, now)),
+  "receipts of a task of one instant": keysOf("id", (sql, page) => ReceiptStore.make(sql).ofTask(project, a, page)),
   phones: keysOf("device_id", (sql, page) => DeviceStore.make(sql).list(project, page)),
   "dead letters of one instant": keysOf("delivery_id", (sql, page) => PushAdminStore.make(sql).listDead(page)),
   "audit events of one instant": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(project, page)),

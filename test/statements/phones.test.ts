@@ -198,10 +198,16 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
     actsNotOn: { ...aPhone, "in another project": notMine["in another project"], "after its end": endDevice("revoked") }
   })
   testConditions(it, "a channel is listed with what became of its last notification", {
-    given: channel,
+    given: `${channel};
+      insert into push_outbox
+      select (jsonb_populate_record(o, '{
+               "delivery_id": "${id(46)}", "event_id": "${id(47)}", "created_at": "2026-05-01T00:00:00Z",
+               "last_reason": "timeout"}')).*
+        from push_outbox o
+       where delivery_id = '${ids.delivery}'`,
     act: (sql) =>
       Effect.map(ChannelStore.make(sql).list(ids.project, { after: undefined, limit: 9 }), (found) =>
-        found.filter(({ last_state }) => last_state === "pending")
+        found.filter(({ last_reason, last_state }) => last_state === "pending" && last_reason === null)
       ),
     actsNotOn: { "of another channel": `update push_outbox set device_id = '${id(48)}'` }
   })

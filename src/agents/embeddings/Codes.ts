@@ -76,13 +76,15 @@ export const makeCodes = (store: Store, model: string, dimensions: number) => {
       if (n % atOnce === atOnce - 1) yield* Effect.yieldNow
       distances.push(distancesOf(block, signs, counts))
     }
-    let [farthest, found] = [0, 0]
-    while (farthest < counts.length && found < limit) found += counts[farthest++]!
+    // All vectors that are nearer than `farthest` fit into the limit, and `left` of those that are as far.
+    let [farthest, left] = [0, limit]
+    while (farthest < counts.length && counts[farthest]! <= left) left -= counts[farthest++]!
     const ids: Array<string> = []
     for (let n = 0; n < all.length; n++) {
       const of = distances[n]!
       for (let slot = 0; slot < of.length; slot++) {
-        if (of[slot]! < farthest && ids.length < limit) ids.push(idAt(all[n]!.ids, slot))
+        const far = of[slot]!
+        if (far < farthest || (far === farthest && left-- > 0)) ids.push(idAt(all[n]!.ids, slot))
       }
     }
     return ids
@@ -92,7 +94,7 @@ export const makeCodes = (store: Store, model: string, dimensions: number) => {
   const distancesOf = ({ cleared, codes, ids }: Block, signs: Uint32Array, counts: Uint32Array) => {
     const of = new Uint16Array(ids.length / 16)
     for (let slot = 0; slot < of.length; slot++) {
-      if (cleared && isCleared(ids, slot)) of[slot] = counts.length
+      if (cleared && isCleared(ids, slot)) of[slot] = 0xffff
       else counts[(of[slot] = distance(signs, codes, slot * words))]!++
     }
     return of

@@ -141,5 +141,5 @@ export const completionOf = async (
   }
   const query = typed.slice(0, 200)
   const { hits } = outputOf(await call("search", { query, in: [kind.source], limit: newest }))
-  return [...new Set<string>(hits.map(({ id }: Output) => id))]
+  return hits.map(({ id }: Output) => id)
 }

@@ -150,7 +150,6 @@ export class Memory extends Context.Service<
           const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
           return hits
             .filter(({ id, score }) => id !== entry.id && score >= alike * own)
-            .slice(0, 3)
             .map(({ id, kind, score, title }) => ({ id, kind, title, score: rounded(Math.min(1, score / own)) }))
         }).pipe(
           // A savepoint, if the entry is written in a transaction: that nobody could look must not fail the write.

@@ -53,7 +53,7 @@ export class Samples extends Context.Service<
         const elapsed = Number(now.at - before.at) / 1e9
         if (elapsed <= 0) return
         const done = since(before.of, now.of)
-        samples.push({
+        remember(samples, {
           requests: done.requests / elapsed,
           answer: done.answers > 0 ? (1000 * done.seconds) / done.answers : undefined,
           cpu: done.cpu / 1e6 / elapsed,
@@ -62,7 +62,6 @@ export class Samples extends Context.Service<
           connections_busy: measured && measured.connections_active + measured.connections_in_transaction,
           push_due: measured?.push_due
         })
-        samples.splice(0, samples.length - kept)
         before = now
       })
 
@@ -72,6 +71,12 @@ export class Samples extends Context.Service<
       return { read, take }
     })
   ).pipe(Layer.provide(Gauges.layer))
+}
+
+/** The oldest one goes after an hour. */
+export const remember = (samples: Array<Sample>, sample: Sample): void => {
+  samples.push(sample)
+  samples.splice(0, samples.length - kept)
 }
 
 /** The charts are on a page of the console: without it, nothing is measured for them. */

@@ -1,6 +1,7 @@
 /** Pinned documents (spec 4.11, 8). */
 import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
+import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -99,6 +100,22 @@ layer(Service.layer)("documents", (it) => {
   )
 
   scenario(
+    "a document for the start of a session is listed before others, whenever it was pinned",
+    Effect.gen(function* () {
+      const { agent, commit, pin } = yield* setUp
+      const sha = commit({ "a.md": "x", "b.md": "y" })
+      const first = yield* pin(sha, "a.md")
+      yield* TestClock.adjust("1 second")
+      const second = yield* pin(sha, "b.md", { bootstrap: true })
+      const { documents } = (yield* agent.call("runtime_bootstrap_get")).output
+      assert.deepStrictEqual(
+        documents.map(({ document_id }: { document_id: string }) => document_id),
+        [second.document_id, first.document_id]
+      )
+    })
+  )
+
+  scenario(
     "a fragment can start at a line number",
     Effect.gen(function* () {
       const { agent, commit, pin } = yield* setUp
@@ -119,7 +136,7 @@ layer(Service.layer)("documents", (it) => {
       assert.deepStrictEqual([inside.code, inside.details], ["document_fragment_invalid", { ...facts, boundary: 0 }])
       const past = yield* ask({ offset: 4 })
       assert.deepStrictEqual([past.code, past.details], ["document_fragment_invalid", { ...facts, boundary: 3 }])
-      for (const given of [{ offset: 0, start_line: 1 }, { expected_blob_oid: "0".repeat(40) }, { start_line: 9 }]) {
+      for (const given of [{ offset: 0, start_line: 1 }, { expected_blob_oid: "0".repeat(40) }, { start_line: 2 }]) {
         assert.strictEqual((yield* ask(given)).code, "document_fragment_invalid")
       }
       const end = yield* ask({ offset: 3 })

@@ -170,7 +170,7 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       const many = yield* send(`${url}/mcp`, withValues(Array.from({ length: 10_001 }, () => 0)))
       assert.deepStrictEqual([many.status, many.body.error.code], [400, -32_700])
       const fewer = yield* send(`${url}/mcp`, withValues(Array.from({ length: 9_990 }, () => 0)))
-      const quoted = yield* send(`${url}/mcp`, withValues("[{,".repeat(10_001)))
+      const quoted = yield* send(`${url}/mcp`, withValues(`"${"[{,".repeat(10_001)}`))
       assert.deepStrictEqual([fewer.status, quoted.status], [200, 200])
     })
   )

@@ -94,10 +94,10 @@ it.effect("a project that has rested takes its turns at once again", () =>
     assert.isBelow(slowed.took, 11_000)
     yield* TestClock.adjust("2 minutes")
     assert.strictEqual((yield* play("heavy", 4, 100)).most, 4)
-    const now = yield* turns.visit("heavy", "you", maxima, ({ project: { callers, restsUntil } }) =>
-      Effect.sync(() => [restsUntil, [...callers.keys()]])
+    const now = yield* turns.visit("heavy", "you", maxima, ({ project: { callers, present, restsUntil } }) =>
+      Effect.sync(() => [restsUntil, present, [...callers.keys()]])
     )
-    assert.deepStrictEqual(now, [0, ["you"]])
+    assert.deepStrictEqual(now, [0, 1, ["you"]])
     // A longer rest earns nothing more.
     yield* TestClock.adjust("10 minutes")
     yield* play("heavy", 12, 300)

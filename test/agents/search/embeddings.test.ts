@@ -1,11 +1,12 @@
 /** Searches by meaning: with an endpoint for embeddings, and with one that fails. */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { makeCodes } from "../../../src/agents/embeddings/Codes.ts"
 import { Embeddings } from "../../../src/agents/embeddings/Embeddings.ts"
 import { Memory } from "../../../src/agents/memory/Memory.ts"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
@@ -53,7 +54,78 @@ const rowsOf = (project_id: string) =>
     return row!
   })
 
+/** How often the endpoint has refused the project's only entry in the queue. */
+const attemptsOf = (project_id: string) =>
+  Effect.map(
+    SqlClient.SqlClient.use(
+      (sql) => sql<{ attempts: number }>`
+        select attempts::int from embedding_queue where project_id = ${project_id}::uuid`
+    ),
+    ([row]) => row?.attempts
+  )
+
 const flat = (length: number, value: number) => Array.from({ length }, () => value)
+
+describe("the signs of a project's vectors", () => {
+  const uuid = (n: number) => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`
+  const cleared = "00000000-0000-0000-0000-000000000000"
+  const blockOf = (number: number, version: number, vectors: ReadonlyArray<readonly [id: string, signs: number]>) => ({
+    number,
+    version,
+    ids: Buffer.from(vectors.map(([id]) => id.replaceAll("-", "")).join(""), "hex"),
+    codes: Buffer.from(Uint32Array.from(vectors.map(([, signs]) => signs)).buffer)
+  })
+  /** Their blocks in the database, and the numbers of those that were read. */
+  const make = () => {
+    const blocks = new Map<number, ReturnType<typeof blockOf>>()
+    const read: Array<number> = []
+    const codes = makeCodes(
+      {
+        versions: () => Effect.succeed([...blocks.values()]),
+        blocks: (_project, _model, numbers) => {
+          read.push(...numbers)
+          return Effect.succeed(numbers.map((number) => blocks.get(number)!))
+        }
+      },
+      "model",
+      32
+    )
+    const put = (...given: Parameters<typeof blockOf>) => blocks.set(given[0], blockOf(...given))
+    const nearest = (limit: number) =>
+      Effect.flatMap(codes.blocksOf("project"), (found) => codes.nearest(found, Uint32Array.of(0), limit))
+    return { put, read, nearest }
+  }
+
+  it.effect("are compared with all others, although many are equally far", () =>
+    Effect.gen(function* () {
+      const { nearest, put } = make()
+      put(0, 1, [
+        [uuid(1), 0b111],
+        [cleared, 0],
+        [uuid(2), 0b1110]
+      ])
+      put(1, 1, [
+        [uuid(3), 0b11100],
+        [uuid(4), 0b1]
+      ])
+      assert.deepStrictEqual(yield* nearest(1), [uuid(4)])
+      assert.deepStrictEqual(yield* nearest(2), [uuid(1), uuid(4)])
+      assert.deepStrictEqual(yield* nearest(9), [uuid(1), uuid(2), uuid(3), uuid(4)])
+    })
+  )
+
+  it.effect("are read again only where they have changed", () =>
+    Effect.gen(function* () {
+      const { nearest, put, read } = make()
+      put(0, 1, [[uuid(1), 0]])
+      put(1, 1, [[uuid(2), 0]])
+      yield* nearest(9)
+      put(1, 2, [[uuid(3), 0]])
+      assert.deepStrictEqual(yield* nearest(9), [uuid(1), uuid(3)])
+      assert.deepStrictEqual(read, [0, 1, 1])
+    })
+  )
+})
 
 layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
   it.effect("find what is said in other words, and say so", () =>
@@ -276,7 +348,10 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
     "has another number of dimensions": (response, texts) =>
       send(response, 200, { data: texts.map((_, index) => ({ index, embedding: [1, 0] })) }),
     "answers too much": (response, texts) =>
-      send(response, 200, { data: texts.map((_, index) => ({ index, embedding: flat(90_000, 0.123456) })) }),
+      send(response, 200, {
+        data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) })),
+        more: "x".repeat(100_000)
+      }),
     "closes the connection": (response) => void response.destroy()
   }
   for (const [what, answer] of Object.entries(failures)) {
@@ -292,6 +367,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
         assert.deepStrictEqual([titles(found)[0], found.semantic], ["The brook is new.", false])
         assert.isFalse((yield* agent.call("search", { query: "brook" })).output.semantic)
         assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 1 })
+        assert.strictEqual(yield* attemptsOf(agent.project_id), 0)
         // The endpoint is left alone for a while.
         const before = embedder.received.length
         yield* embedAll(on)
@@ -320,6 +396,15 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       yield* TestClock.adjust("501 millis")
       const found = yield* Fiber.join(searching)
       assert.deepStrictEqual([titles(found), found.semantic], [["The reindeer is old."], false])
+      // It is left alone for a second, and after an answer not longer the next time.
+      embedder.answer = undefined
+      yield* TestClock.adjust("1 second")
+      assert.isTrue((yield* search(agent, "caribou")).semantic)
+      embedder.answer = (response) => send(response, 500, {})
+      assert.isFalse((yield* search(agent, "brook")).semantic)
+      embedder.answer = undefined
+      yield* TestClock.adjust("1 second")
+      assert.isTrue((yield* search(agent, "brook")).semantic)
     })
   )
 
@@ -337,12 +422,13 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
             })
       yield* embedAll(on)
       assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 2 })
-      for (let n = 0; n < 6; n++) {
+      for (let n = 0; n < 4; n++) {
         yield* TestClock.adjust("33 minutes")
         yield* embedAll(on)
       }
+      // In the batch and alone; then four times more. The next pass finds it, and it begins again.
       const poisoned = embedder.received.filter(({ text }) => text.includes("poison"))
-      assert.isBelow(poisoned.length, 20)
+      assert.deepStrictEqual([poisoned.length, yield* attemptsOf(agent.project_id)], [7, 1])
       assert.deepInclude(yield* rowsOf(agent.project_id), { vectors: 2 })
     })
   )

@@ -57,6 +57,8 @@ layer(Service.layer)("search", (it) => {
       assert.deepInclude(onTask, { title: "Other work", excerpt: "Saw the rotation fail" })
 
       assert.deepStrictEqual((yield* find(a, "grüne"))[0]?.start_line, 3)
+      // A word of the title alone stands before the first line.
+      assert.deepStrictEqual((yield* find(a, "guide"))[0]?.start_line, 1)
       assert.deepStrictEqual(
         (yield* find(a, "rotate", { in: ["tasks"] })).map(({ in: source }) => source),
         ["tasks", "tasks"]

@@ -1,6 +1,7 @@
 /** Search of memory (spec 4.11; decisions.md, Search). */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { excerpt } from "../../../src/wire/Text.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -90,6 +91,15 @@ layer(Service.layer)("search", (it) => {
       assert.isTrue(output.entries[0].excerpt.isWellFormed())
     })
   )
+
+  it("an excerpt has no more bytes than it may, wherever its last character ends", () => {
+    for (const shift of ["", "a", "aa", "aaa"]) {
+      const whole = `${shift}${"猫".repeat(200)}`
+      const cut = excerpt(whole, 40)
+      assert.isTrue(whole.startsWith(cut.slice(0, -1)) && cut.endsWith("…"), cut)
+      assert.include([38, 39, 40], Buffer.byteLength(cut))
+    }
+  })
 
   it.effect("titles and tags are searched too", () =>
     Effect.gen(function* () {

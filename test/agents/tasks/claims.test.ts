@@ -26,9 +26,11 @@ layer(Service.layer)("claims", (it) => {
     Effect.gen(function* () {
       const { ada } = yield* two
       const task = yield* ada.task("Task")
-      assert.isUndefined((yield* claim(ada, task, { assignee: "ada" })).code)
+      const { output } = yield* claim(ada, task, { assignee: "ada" })
       const { task: claimed } = yield* found(ada, task)
+      assert.deepStrictEqual(output.task, claimed)
       assert.deepInclude(claimed, {
+        ready: false,
         status: "in_progress",
         assignee: "ada",
         version: 2,

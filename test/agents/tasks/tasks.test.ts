@@ -73,6 +73,20 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
+  it.effect("a closed task keeps the time at which it was closed, until it is opened again", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const done = (yield* a.update(yield* a.task("T"), { status: "done" })).output.task
+      yield* TestClock.adjust("1 second")
+      const renamed = (yield* a.update(done, { title: "U" })).output.task
+      assert.strictEqual(renamed.closed_at, done.closed_at)
+      const again = (yield* a.update(renamed, { status: "open" })).output.task
+      assert.isNull(again.closed_at)
+      const later = (yield* a.update(again, { status: "done" })).output.task
+      assert.isAbove(Date.parse(later.closed_at), Date.parse(done.closed_at))
+    })
+  )
+
   it.effect("a stale expected_version leaves task and receipts unchanged", () =>
     Effect.gen(function* () {
       const a = yield* agent
@@ -99,7 +113,7 @@ layer(Service.layer)("tasks", (it) => {
       const task = yield* a.task("T")
       const updated = yield* a.update(task, {
         status: "in_progress",
-        receipt: receipt("s", { git_checkpoint, next_steps: ["a", "b"], thread: "t" })
+        receipt: receipt("s", { git_checkpoint, next_steps: ["a\nof two lines", "b"], thread: "t" })
       })
       const found = (yield* a.call("task_get", { id: task.id })).output
       assert.deepStrictEqual(found.receipts, [updated.output.receipt])
@@ -107,7 +121,7 @@ layer(Service.layer)("tasks", (it) => {
         task_version_after: 2,
         task_status_after: "in_progress",
         git_checkpoint,
-        next_steps: ["a", "b"],
+        next_steps: ["a\nof two lines", "b"],
         pitfalls: []
       })
     })
@@ -205,6 +219,22 @@ layer(Service.layer)("tasks", (it) => {
       assert.deepStrictEqual((yield* a.call("task_get", { id: first.id })).output.blocks, [
         { id: second.id, title: "second", status: "open" }
       ])
+    })
+  )
+
+  it.effect("of the tasks that depend on a task, the open ones come first, then the urgent ones", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { id } = yield* a.task("first")
+      const waiting = (title: string, priority: number) => a.task(title, { priority, depends_on: [id] })
+      yield* a.update(yield* waiting("closed", 0), { status: "cancelled" })
+      yield* waiting("open", 3)
+      yield* waiting("urgent", 1)
+      const { blocks } = (yield* a.call("task_get", { id })).output
+      assert.deepStrictEqual(
+        blocks.map(({ title }: { title: string }) => title),
+        ["urgent", "open", "closed"]
+      )
     })
   )
 
@@ -321,6 +351,7 @@ layer(Service.layer)("tasks", (it) => {
           seen,
           expected.map(({ id }) => id)
         )
+        assert.notProperty((yield* a.call("task_list", { limit: 7, order })).output, "next_cursor")
       })
     )
   }

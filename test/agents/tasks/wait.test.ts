@@ -1,13 +1,18 @@
 /** task_wait: one statement a second for everyone who waits (decisions.md, The loop of a decision). */
 import { assert, describe, it, layer, vi } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Scope } from "effect"
+import { Context, Effect, Exit, Fiber, Latch, Layer, Scope } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { givesWay } from "../../../src/agents/tasks/Waits.ts"
+import { randomUUID } from "node:crypto"
+import { givesWay, type Turn, Waits } from "../../../src/agents/tasks/Waits.ts"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
+import { Draining } from "../../../src/platform/edge/Draining.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { answer, ask, person } from "../../support/agents/Answers.ts"
 import { Agent, type Called } from "../../support/agents/McpAgent.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 describe("in a full project", () => {
@@ -22,6 +27,61 @@ describe("in a full project", () => {
     (subject, place) => {
       assert.strictEqual(givesWay(waiting, subject)?.place, place)
     }
+  )
+})
+
+layer(TestDatabase.sql)("of the places of a project", (it) => {
+  const alone = Waits.layer.pipe(
+    Layer.provide(Layer.succeed(Draining, { began: Effect.never })),
+    Layer.provide(Layer.succeed(Settings, { processes: 1 } as Settings["Service"]))
+  )
+  /** Waiters of a new project at the only process. `enter` returns a call once it waits, or is refused. */
+  const make = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const { wait } = yield* Waits
+    const [project_id, id] = [randomUUID(), randomUUID()]
+    yield* sql`insert into project (project_id, name, created_at) values (${project_id}::uuid, 'Project', now())`
+    yield* sql`
+      insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+      values (${project_id}::uuid, ${id}::uuid, 'Task', '', 'open', 2, '{}', 1, 'x', now(), now())`
+    const enter = Effect.fnUntraced(function* (count: number, subject: string, timeout_seconds = 25) {
+      const [all, read] = [yield* Latch.make(), { count: 0 }]
+      const turn: Turn = (task) => Effect.tap(task, () => (++read.count === count ? all.open : all.await))
+      const call = wait({ project_id, subject }, { id, version: 1, timeout_seconds }, turn)
+      const calls = yield* Effect.forEach(Array.from({ length: count }), () => Effect.forkChild(call))
+      yield* all.await
+      yield* Effect.promise(() => new Promise((done) => setTimeout(done, 10)))
+      return calls
+    })
+    const ended = (calls: Effect.Success<ReturnType<typeof enter>>) =>
+      calls.filter((call) => call.pollUnsafe() !== undefined)
+    return { enter, ended }
+  })
+
+  it.effect("the only process has 64, and one is free whenever a caller leaves", () =>
+    Effect.gen(function* () {
+      const { ended, enter } = yield* make
+      const first = yield* enter(1, "a", 1)
+      const others = yield* enter(63, "a")
+      assert.lengthOf(ended([...first, ...others]), 0)
+      const [refused] = yield* enter(1, "a")
+      const { details } = (yield* Effect.flip(Fiber.join(refused!))) as { readonly details?: unknown }
+      assert.deepStrictEqual(details, { limit: "waiters", value: 64, maximum: 64, retry_after: 1 })
+      yield* TestClock.adjust("1 second")
+      assert.isFalse((yield* Fiber.join(first[0]!)).changed)
+      assert.lengthOf(ended(yield* enter(1, "a")), 0)
+      assert.lengthOf(ended(yield* enter(1, "a")), 1)
+    }).pipe(Effect.provide(alone))
+  )
+
+  it.effect("each of two callers who come at once gets another one's", () =>
+    Effect.gen(function* () {
+      const { ended, enter } = yield* make
+      const before = yield* enter(64, "a")
+      const after = yield* enter(2, "b")
+      yield* Effect.promise(() => vi.waitUntil(() => ended(before).length >= 2, { timeout: 1000 }).catch(() => {}))
+      assert.deepStrictEqual([ended(before).length, ended(after).length], [2, 0])
+    }).pipe(Effect.provide(alone))
   )
 })
 

@@ -241,7 +241,10 @@ layer(Service.layer)("import-memory", (it) => {
         "Do it.\n\n## Design\n\nSo.\n\n## Acceptance criteria\n\nIt works.\n\n- beads: bd-1.1\n- related: bd-9"
       )
       assert.strictEqual(notes[0].text, "Bob: Careful.")
-      assert.deepInclude((yield* agent.call("task_get", { id: epic })).output.task, { tags: ["big-one", "epic"] })
+      const { task: first } = (yield* agent.call("task_get", { id: epic })).output
+      assert.deepInclude(first, { tags: ["big-one", "epic"] })
+      // What the source dates in the future is of now.
+      assert.isBelow(Date.parse(first.created_at), Date.parse("2026-01-01"))
       assert.deepInclude((yield* agent.call("task_get", { id: closed })).output.task, {
         status: "done",
         closed_at: "1970-01-02T01:32:02.000Z"
@@ -423,6 +426,17 @@ layer(Service.layer)("import-memory", (it) => {
       "server-memory",
       "m.jsonl",
       1
+    ],
+    [
+      "an entity twice",
+      {
+        "m.jsonl": jsonl(
+          ...["x", "y"].map((entityType) => ({ type: "entity", name: "A", entityType, observations: [] }))
+        )
+      },
+      "server-memory",
+      "m.jsonl",
+      2
     ]
   ]
   function twice() {
@@ -531,6 +545,7 @@ layer(Service.layer)("import-memory", (it) => {
         assert.deepInclude((yield* bring(project_id, edited("It is 80.", "It is 82."))).counts, {
           entries_superseded: 1
         })
+        assert.deepStrictEqual(Object.keys(yield* save(project_id)), Object.keys(files))
         const first = (yield* agent.call("memory_get", { id: entry.id })).output.entry
         assert.deepInclude(first, { active: false, body: "It is 80." })
 

@@ -1,7 +1,10 @@
-/** No option of a command is ignored: without it, something else is asked of the services. */
+/**
+ * What commands ask of the services. No option is ignored: without it, something else is asked. Numbers are refused where
+ * they say. What a command shows and how it ends follows from the answer.
+ */
 import { NodeServices } from "@effect/platform-node"
 import { assert, it } from "@effect/vitest"
-import { ConfigProvider, Console, Effect, Exit, Redacted } from "effect"
+import { ConfigProvider, Console, Duration, Effect, Exit, Option, Redacted } from "effect"
 import { CliConfig, Command } from "effect/cli"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -145,6 +148,25 @@ const temporary = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
 )
 
+/** Runs a command on these services: what it shows, and the failure that it ends with. */
+const typed = Effect.fnUntraced(function* (services: Services, ...args: ReadonlyArray<string>) {
+  const shown: Array<string> = []
+  const show = (text: string) => void shown.push(text)
+  const exit = yield* Command.runWith(serviceAdmin, { version: "", renderErrors: false })(args).pipe(
+    Effect.provideService(HeldServices, services),
+    Effect.provideService(Write, show),
+    Effect.provideService(Console.Console, { ...globalThis.console, log: show, error: () => {} }),
+    Effect.provide([
+      NodeServices.layer,
+      CliConfig.layer({ builtIns: [] }),
+      ConfigProvider.layer(ConfigProvider.fromUnknown({}))
+    ]),
+    Effect.exit
+  )
+  const failed = Exit.isFailure(exit) && Exit.hasFails(exit) ? String(Exit.findErrorOption(exit)) : ""
+  return { shown: shown.join("\n"), failed }
+})
+
 /** Everything that a command asks for, and how it ends. */
 const observed = Effect.fnUntraced(function* (name: string, flags: ReadonlyArray<string>) {
   const folder = yield* temporary
@@ -155,19 +177,7 @@ const observed = Effect.fnUntraced(function* (name: string, flags: ReadonlyArray
     return value === true ? [`--${flag}`] : [`--${flag}=${value}`]
   })
   const more = name === "import-memory" ? [folder] : []
-  const run = Command.runWith(serviceAdmin, { version: "", renderErrors: false })
-  const exit = yield* run([name, ...args, ...more, "--json"]).pipe(
-    Effect.provideService(HeldServices, noting(asked)),
-    Effect.provideService(Write, () => {}),
-    Effect.provideService(Console.Console, { ...globalThis.console, log: () => {}, error: () => {} }),
-    Effect.provide([
-      NodeServices.layer,
-      CliConfig.layer({ builtIns: [] }),
-      ConfigProvider.layer(ConfigProvider.fromUnknown({}))
-    ]),
-    Effect.exit
-  )
-  const failed = Exit.isFailure(exit) && Exit.hasFails(exit) ? String(Exit.findErrorOption(exit)) : ""
+  const { failed } = yield* typed(noting(asked), name, ...args, ...more, "--json")
   // Ids that the command makes differ from run to run.
   return JSON.stringify([asked, failed])
     .replaceAll(folder, "")
@@ -185,5 +195,102 @@ it.effect.each(documented)("no option of $name is ignored", ({ given, name }) =>
       const without = given.filter((other) => other !== flag)
       assert.notStrictEqual(yield* observed(name, without), all, `--${flag}`)
     }
+  })
+)
+
+const minted = (end: string) => `--minted=00000000-0000-7000-8000-0000000000${end}:${"0".repeat(64)}`
+const limits = `set-project-limits --project=${uuid} --yes`
+const credential = `create-bridge-enrollment-credential --project=${uuid} --account-reference=github:octo`
+const operatorToken = "create-operator-token --label=Ada --scope=operator:read --out=OUT"
+const edges: ReadonlyArray<readonly [command: string, accepted: string, refused: string]> = [
+  ["list-projects", "--limit=1000", "--limit=1001"],
+  ["list-audit-events", "--limit=10000", "--limit=10001"],
+  [limits, "--memory-days=7", "--memory-days=6"],
+  [limits, "--receipt-days=36500", "--receipt-days=36501"],
+  [operatorToken, "--ttl=30d", "--ttl=2592001s"],
+  [`${credential} --out=OUT`, "--ttl=3650d", "--ttl=3651d"],
+  [`${credential} --reenroll=workshop ${minted("aa")}`, "--json", minted("bb")]
+]
+it.effect.each(edges)("%s goes with %s, not with %s", ([command, accepted, refused]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const askedWith = Effect.fnUntraced(function* (flag: string) {
+      const asked: Array<unknown> = []
+      const { failed } = yield* typed(noting(asked), ...command.replace("OUT", out).split(" "), flag)
+      return { asked: asked.length > 0, failed: failed !== "" }
+    })
+    assert.deepStrictEqual(yield* askedWith(accepted), { asked: true, failed: false })
+    assert.deepStrictEqual(yield* askedWith(refused), { asked: false, failed: true })
+  })
+)
+
+const ofToken = `create-project-token --project=${uuid} --role=reader --out=OUT`
+const ofClient = "create-oauth-client --name=Shop --redirect-uri=https://agent.example/callback"
+const defaults: ReadonlyArray<readonly [command: string, asked: string, expected: object]> = [
+  [
+    ofToken,
+    "projectTokens.issue",
+    { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }
+  ],
+  [`${credential} --out=OUT`, "credentials.issue", { ttl: Duration.hours(1), reenroll_bridge_id: undefined }],
+  [operatorToken, "operatorTokens.issue", { scopes: ["operator:read"], ttl: Duration.days(7) }],
+  [ofClient, "oauthClients.create", { application_type: undefined, scopes: [] }],
+  ["list-projects", "projects.list", { after: undefined, limit: 101 }]
+]
+it.effect.each(defaults)("%s asks %s with the defaults", ([command, service, expected]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const asked: Array<unknown> = []
+    yield* typed(noting(asked), ...command.replace("OUT", out).split(" "))
+    const calls = asked as ReadonlyArray<readonly [string, ReadonlyArray<object>]>
+    assert.deepInclude(calls.find(([name]) => name === service)![1][0], expected)
+  })
+)
+
+/** Services of which some answer as they are told. */
+const answering = (given: object) => Object.assign(Object.create(noting([])), given) as Services
+
+it.effect("verify-audit-log accepts kept heads that are all older than the log", () =>
+  Effect.gen(function* () {
+    const report = { ok: true, rows: 1, heads: 0, expired_heads: 1, broken: [] }
+    const verification = { verify: () => Effect.succeed(report) }
+    const { failed } = yield* typed(answering({ verification }), "verify-audit-log", "--heads=heads.jsonl")
+    assert.strictEqual(failed, "")
+  })
+)
+
+it.effect.each([
+  ["accepted", ""],
+  ["waiting", "NotOk"],
+  ["refused", "NotOk"]
+] as const)("test-channel ends well only if the channel has accepted: %s", ([outcome, ending]) =>
+  Effect.gen(function* () {
+    const channels = { test: () => Effect.succeed({ channel_id: uuid, outcome }) }
+    const { failed } = yield* typed(answering({ channels }), "test-channel", `--channel=${uuid}`)
+    assert.include(failed, ending)
+    assert.strictEqual(failed === "", ending === "")
+  })
+)
+
+it.effect("status leads to the audit log if somebody else has used a refresh token", () =>
+  Effect.gen(function* () {
+    const numbers = { database_bytes: 0, dead_letters: 0, grants_replayed_elsewhere: 1, projects: 1 }
+    const status = { at: new Date(0), backups: null, limits: [], numbers, pauses: [], processes: [], refused: [] }
+    const { shown } = yield* typed(answering({ overview: { take: Effect.succeed(status) } }), "status")
+    assert.match(shown, /^Next: .*list-audit-events/m)
+  })
+)
+
+it.effect("init makes a project beside one whose id begins like its name", () =>
+  Effect.gen(function* () {
+    const contents = { projectsNamed: () => Effect.succeed([{ id: uuid, name: "Other" }]) }
+    const { shown } = yield* typed(
+      answering({ contents }),
+      "init",
+      "--name=0000",
+      `--dir=${yield* temporary}`,
+      "--json"
+    )
+    assert.deepStrictEqual(JSON.parse(shown).made, ["project", "credential", "token"])
   })
 )

@@ -80,6 +80,14 @@ const commands: Readonly<
     "bridge.revoked",
     ({ bridge, services }) => Context.get(services, Bridges).revoke(bridge.project_id, bridge.bridge_id)
   ],
+  "granted access": [
+    "bridge.access_granted",
+    ({ bridge, services }) => Context.get(services, Bridges).grantAccess(bridge.project_id, bridge.bridge_id, "reader")
+  ],
+  "wanted new key": [
+    "bridge.key_rotation_required",
+    ({ bridge, services }) => Context.get(services, Bridges).requireKeyRotation(bridge.project_id, bridge.bridge_id)
+  ],
   "issued project token": [
     "project_token.issued",
     ({ bridge, minted, services }) =>

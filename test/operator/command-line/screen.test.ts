@@ -64,6 +64,13 @@ describe("without a terminal", () => {
   })
 })
 
+describe("text of strangers", () => {
+  it("shows what would leave no mark, turn the line around or control the terminal", () => {
+    const given = "a\u3164b\u00adc\u202ed\u2028e\u2029f\u009bg"
+    assert.strictEqual(printed([given], undefined), "a\\u3164b\\u00adc\\u202ed\\u2028e\\u2029f\\u009bg")
+  })
+})
+
 describe("a record", () => {
   it("has full times, on a terminal also relative ones", () => {
     const record = facts({ bridge_id: "b", expires_at: at(23) })

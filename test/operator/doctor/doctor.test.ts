@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { generatedSecrets } from "../../../src/platform/settings/Secrets.ts"
+import { servingAccount } from "../../support/database/TestDatabase.ts"
 import { main } from "../../support/service/Main.ts"
 import {
   migrated,
@@ -232,11 +233,11 @@ it("an account without privileges in the database is reported, and ends a comman
   expect(refusal(await guest("list-projects"))).toEqual([78, "database_forbids"])
 })
 
-it("a proxy that does not pass on the callers' addresses is recognized in the audit log", async () => {
+it("what the audit log shows is told: whose addresses the callers have, and whether the service could change rows", async () => {
   await service.create("called", migrated)
-  const doctor = async () => {
+  const doctor = async (more: Record<string, string> = {}) => {
     const behind = { SERVICE_BASE_URL: "https://bridge.invalid", SERVICE_TRUSTED_PROXIES: "127.0.0.1" }
-    return messages(await service.on("called", behind).run("doctor", "--json"))["forwarded"]
+    return messages(await service.on("called", { ...behind, ...more }).run("doctor", "--json"))
   }
   const call = (address: string) =>
     service.query(
@@ -245,13 +246,20 @@ it("a proxy that does not pass on the callers' addresses is recognized in the au
        values (gen_random_uuid(), now(), 'bridge:b', 'bridge.enrolled', 'done', '{}', $1::text, '')`,
       [address]
     )
-  expect(await doctor()).toBeUndefined()
+  expect((await doctor())["forwarded"]).toBeUndefined()
   await call("127.0.0.1")
-  expect(await doctor()).toBe(
+  const owner = await doctor()
+  expect(owner["audit_role"]).toBe(
+    "warn The account in DATABASE_URL may change and delete audit rows: see deploy/roles.sql and run.md."
+  )
+  expect(owner["forwarded"]).toBe(
     "warn All recent callers have the proxy's address, 127.0.0.1: make the proxy set X-Forwarded-For."
   )
   await call("192.0.2.7")
-  expect(await doctor()).toBe("ok The proxy passes on the callers' addresses.")
+  const { DATABASE_URL } = service.on("called").shell().env
+  const serving = await doctor({ DATABASE_URL: DATABASE_URL.replace(/\/\/\w+@/, `//${servingAccount}@`) })
+  expect(serving["audit_role"]).toBe("ok The service may add audit rows, and neither change nor delete them.")
+  expect(serving["forwarded"]).toBe("ok The proxy passes on the callers' addresses.")
 })
 
 it("an unreachable base URL, an unset proxy and a proxy range of all addresses are reported", async () => {

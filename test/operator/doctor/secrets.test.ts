@@ -88,6 +88,10 @@ describe("secrets", () => {
       pair("SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS")
     )
     assert.strictEqual(
+      examine({ tokenPrevious: `${good("token")}-2` }),
+      pair("SERVICE_BRIDGE_TOKEN_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET_PREVIOUS")
+    )
+    assert.strictEqual(
       examine({ token: Buffer.alloc(32, good("k1")).toString("base64"), key: Buffer.alloc(32, good("k1")) }),
       pair("SERVICE_BRIDGE_TOKEN_SECRET", "k1 of SERVICE_PUSH_TOKEN_KEYS")
     )

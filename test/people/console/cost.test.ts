@@ -6,6 +6,7 @@ import { TestClock } from "effect/testing"
 import { connect } from "node:net"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../../src/operator/limits/LimitNames.ts"
+import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { csrfOf, Person } from "../../support/people/Console.ts"
@@ -174,7 +175,7 @@ layer(Service.layer, { timeout: "1 minute" })("signing in", (it) => {
   it.effect("with one token works 60 times at once and then once a minute, from whatever address", () =>
     Effect.gen(function* () {
       const { on } = yield* limited()
-      const { token } = yield* makeToken(on)
+      const { project_id, token } = yield* makeToken(on)
       const other = yield* makeToken(on)
       let host = 0
       const signIn = (project_token: string) =>
@@ -183,6 +184,11 @@ layer(Service.layer, { timeout: "1 minute" })("signing in", (it) => {
           { project_token, to: "" },
           { origin: "http://127.0.0.1:8787", ...from((host += 1)) }
         )
+      // One that fails counts for nobody.
+      const projects = Context.get(on.services, Projects)
+      yield* projects.disable(project_id)
+      assert.strictEqual((yield* signIn(token)).status, 422)
+      yield* projects.enable(project_id)
       const answers = yield* Effect.forEach(indexes(61), () => signIn(token))
       assert.deepStrictEqual(
         answers.map(({ status }) => status),

@@ -9,6 +9,7 @@ import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { authorizeQuery, Browser, makeClient, makeToken } from "../../support/agents/Agent.ts"
 import { csrfOf, makeBusyProject, origin, Person } from "../../support/people/Console.ts"
+import { Agent } from "../../support/agents/McpAgent.ts"
 import { send } from "../../support/network/Http.ts"
 import { read, rows, sections } from "../../support/run/Markdown.ts"
 import { instance, Service } from "../../support/service/Service.ts"
@@ -231,6 +232,10 @@ layer(Service.layer)("the console", (it) => {
         "memory and tasks as reader"
       )
       yield* shows("/activity", "Ada</b></a> signed in to the console", "Bridge bridge-pier</b></a> enrolled")
+      // For somebody who was never here.
+      yield* TestClock.adjust("10 hours")
+      yield* person.signIn((yield* makeToken(service, { project_id })).token)
+      yield* shows("", "In the last 24 hours", "Nothing has changed.")
     })
   )
 
@@ -246,6 +251,16 @@ layer(Service.layer)("the console", (it) => {
       )
       assert.deepEqual(statuses, [403, 403, 200, 403, 403])
       assert.deepEqual(locationOf(yield* narrow.person.get("/console")), [303, `${narrow.home}/memory`])
+      const service = yield* Service
+      const { project_id } = narrow
+      const agent = yield* Agent.make(service, { project_id })
+      const { id: task_id } = yield* agent.task("Task")
+      const { id } = yield* agent.note("Of the task", { task_id })
+      const whole = new Person(service.url)
+      yield* whole.signIn((yield* makeToken(service, { project_id })).token)
+      const link = `/tasks/${task_id}`
+      assert.include((yield* whole.get(`${narrow.home}/memory/${id}`)).text, link)
+      assert.notInclude((yield* narrow.person.get(`${narrow.home}/memory/${id}`)).text, link)
     })
   )
 

@@ -1,11 +1,17 @@
 /** The operator's pages of the console, and the actions on them. */
 import { actionNames } from "../../../src/people/console/Actions.ts"
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
-import { Samples } from "../../../src/people/operator/Samples.ts"
+import type { Watched } from "../../../src/bridges/identity/Bridges.ts"
+import { bridgeRow } from "../../../src/people/console/bridges/BridgesPage.ts"
+import { chart } from "../../../src/people/console/service/Chart.ts"
+import { lastBackup } from "../../../src/people/console/service/HealthPage.ts"
+import { bar } from "../../../src/people/console/service/LimitsPage.ts"
+import { remember, type Sample, Samples } from "../../../src/people/operator/Samples.ts"
+import type { Session } from "../../../src/signin/sessions/Sessions.ts"
 import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -24,6 +30,57 @@ const newest = (action: string) =>
       select actor, outcome, code from audit_event where action = ${action} order by at desc, event_id desc limit 1`
     return row
   })
+
+describe("on the pages of an operator", () => {
+  it("a chart has a gap where a sample has no value", () => {
+    const { text } = chart("Time", [4, 2, undefined, 4], (value) => `${value} ms`)
+    assert.include(text, 'd="M0.0 3.0L80.0 29.0M240.0 3.0"')
+    assert.include(text, "Time: now 4 ms, highest 4 ms")
+  })
+
+  it("a bar is full at its limit and beyond", () => {
+    const widths = [0.5, 1, 1.5].map((share) => /class="used" width="([^"]+)"/.exec(bar(share).text)![1])
+    assert.deepStrictEqual(widths, ["50.0", "100.0", "100.0"])
+  })
+
+  it("the samples of an hour are kept", () => {
+    const samples: Array<Sample> = []
+    for (let cpu = 0; cpu <= 240; cpu++) remember(samples, { cpu } as Sample)
+    assert.deepStrictEqual([samples.length, samples[0]!.cpu], [240, 1])
+  })
+
+  const now = new Date("2026-06-01T12:00:00Z")
+  const minutesAgo = (minutes: number) => new Date(now.getTime() - minutes * 60_000)
+  it.each([
+    [null, "none"],
+    [minutesAgo(120), undefined],
+    [minutesAgo(121), "late"]
+  ] as const)("the last backup of those of each hour, at %s, is marked %s", (last_good_at, marked) => {
+    const { text } = lastBackup({ every_seconds: 3600, last_good_at }, now)
+    assert.strictEqual(/class="mark warn">([^<]+)/.exec(text)?.[1], marked)
+  })
+
+  it.each([
+    [1, true],
+    [-1, false]
+  ] as const)("a Bridge whose rotation ends in %s minutes is rotating: %s", (minutes, isRotating) => {
+    const bridge: Watched = {
+      identity_id: "identity-1",
+      project_id: "project-1",
+      bridge_id: "bridge-1",
+      display_name: "Bridge",
+      device_id: "device-1",
+      status: "active",
+      enrolled_at: null,
+      revoked_at: null,
+      token_started_at: null,
+      token_expires_at: null,
+      rotation_expires_at: minutesAgo(-minutes),
+      access_role: null
+    }
+    assert.strictEqual(bridgeRow(bridge, {} as Session, now).text.includes("rotating"), isRotating)
+  })
+})
 
 type Made = Effect.Success<ReturnType<typeof makeEquippedProject>>
 
@@ -47,9 +104,9 @@ const cases: ReadonlyArray<
   [
     "approve-account-reference",
     ({ project_id }) => `/console/${project_id}/bridges`,
-    ({ project_id }) => ({ project: project_id, reference: "gitlab:o'neill $(x)", label: "" }),
+    ({ project_id }) => ({ project: project_id, reference: "gitlab:o'neill $(x)", label: "Pat O'Neill" }),
     "account_reference.approved",
-    /--reference<\/span> <span>&#39;gitlab:o&#39;\\&#39;&#39;neill<\/span> <span>\$\(x\)&#39;/
+    /Pat O&#39;Neill[^]*--reference<\/span> <span>&#39;gitlab:o&#39;\\&#39;&#39;neill<\/span> <span>\$\(x\)&#39;/
   ],
   [
     "withdraw-account-reference",
@@ -172,8 +229,9 @@ layer(Service.layer)("an operator at the console", (it) => {
       const { csrf, person } = yield* signedIn()
       const listed = (yield* person.get("/console/access")).text
       const session = /Grace<\/b>[\s\S]*?name="session" value="([^"]+)"/.exec(listed)![1]!
-      const path = "/console/access"
-      assert.strictEqual((yield* person.post(path, { csrf, action: "end-console-session", session })).status, 303)
+      const path = `/console/access?browsers=${session}`
+      const answer = yield* person.post(path, { csrf, action: "end-console-session", session })
+      assert.deepEqual([answer.status, answer.headers.get("location")], [303, `${path}&done=end-console-session`])
       assert.strictEqual((yield* browser.get(`/console/${project_id}`)).status, 303)
     })
   )

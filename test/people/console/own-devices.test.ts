@@ -1,7 +1,9 @@
 /** A person's own devices on the page of phones: whose they are, who may change them, and what a form must carry. */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { runInNewContext } from "node:vm"
+import { worker } from "../../../src/people/console/app/Worker.ts"
 import { ownDone, browserOf } from "../../../src/people/console/phones/OwnDevices.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { csrfOf, makeOperator, Person } from "../../support/people/Console.ts"
@@ -28,6 +30,28 @@ const rowsOf = (project_id: string) =>
     (sql) => sql<{ device_id: string; state: string; subject: string; grant_id: null; locale: string }>`
       select device_id, state, subject, grant_id, locale from mobile_device where project_id = ${project_id}::uuid`
   )
+
+plain("a notification that comes twice rings once, and a newer one about the same rings again", async () => {
+  const shown: Array<{ tag: string; data: { n: string }; renotify: boolean }> = []
+  const listeners: Record<string, (event: object) => void> = {}
+  const self = {
+    location: { origin: "https://bridge.example.com" },
+    addEventListener: (name: string, listener: (event: object) => void) => (listeners[name] = listener),
+    registration: {
+      getNotifications: async ({ tag }: { tag: string }) => shown.filter((one) => one.tag === tag).slice(-1),
+      showNotification: async (_title: string, options: (typeof shown)[number]) => void shown.push(options)
+    }
+  }
+  runInNewContext(worker, { self, navigator: { language: "en" } })
+  for (const n of ["1", "1", "2"]) {
+    const message = { n, k: "task.blocked", r: "task-1", url: "/console" }
+    await new Promise((resolve) => listeners["push"]!({ data: { json: () => message }, waitUntil: resolve }))
+  }
+  assert.deepStrictEqual(
+    shown.map(({ renotify }) => renotify),
+    [true, false, true]
+  )
+})
 
 layer(Service.layer)("a person", (it) => {
   it.effect.each(["reader", "contributor"] as const)("with the role %s makes a browser ring, and ends it", (role) =>
@@ -92,6 +116,14 @@ layer(Service.layer)("a person", (it) => {
       const { device_id } = (yield* rowsOf(project_id))[0]!
       const quiet = { quiet: "on", start: "21:30", end: "06:45", time_zone: "Europe/Vienna" }
       const chosen = { csrf, action: "set-preferences", device: device_id, version: "1", "kind:task.completed": "on" }
+      // An app may pause it; the form does not show that.
+      const paused_until = "1970-01-02T00:00:00.000Z"
+      yield* SqlClient.SqlClient.use(
+        (sql) => sql`
+          update mobile_device
+             set preferences = jsonb_set(preferences, '{paused_until}', to_jsonb(${paused_until}::text))
+           where device_id = ${device_id}::uuid`
+      )
       assert.strictEqual((yield* person.post(phones, { ...chosen, ...quiet })).status, 303)
       const preferences = SqlClient.SqlClient.use(
         (sql) => sql<{ preferences: any }>`
@@ -117,7 +149,7 @@ layer(Service.layer)("a person", (it) => {
           days: ["mon", "tue", "wed", "thu", "fri", "sat", "sun"],
           allow_urgent: false
         },
-        paused_until: null
+        paused_until
       })
       assert.include((yield* page).text, 'value="Europe/Vienna"')
       const stale = yield* person.post(phones, { ...chosen, ...quiet })

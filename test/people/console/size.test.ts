@@ -77,6 +77,16 @@ layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
           assert.isBelow(Buffer.byteLength(text), 100_000, path)
           if ([...long, ...ofService].includes(path)) assert.include(text, "Next page", path)
         }
+        // A list goes on after the last row that it shows.
+        for (const path of [`${home}/bridges`, `${home}/agents`, "/console/access"]) {
+          const { text } = yield* person.get(path)
+          for (const { 1: cursor, index } of text.matchAll(/href="[^"]*=([^"=]+)">Next page/g)) {
+            const before = text.slice(0, index)
+            const last = before.lastIndexOf(decodeURIComponent(cursor!))
+            assert.isAbove(last, -1, path)
+            assert.notInclude(before.slice(last), "<li", path)
+          }
+        }
         const next = /href="([^"]+)">Next page/.exec((yield* person.get("/console/bridges")).text)![1]!
         const [first, second] = [
           yield* person.get("/console/bridges"),

@@ -188,7 +188,9 @@ layer(Service.layer)("the console", (it) => {
       const blocked = { ...form, version: "2", assignee: "ada", status: "blocked", blocked_kind: "external" }
       yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint" })
       assert.deepInclude(yield* taskOf(agent, id), { version: 3, blocked_kind: "external", blocked_reason: "No paint" })
-      assert.lengthOf(yield* events(project_id, "task.updated"), 2)
+      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint", version: "3", assignee: "" })
+      assert.deepInclude(yield* taskOf(agent, id), { version: 4, status: "blocked", assignee: null })
+      assert.lengthOf(yield* events(project_id, "task.updated"), 3)
     })
   )
 
@@ -414,6 +416,7 @@ layer(Service.layer)("the console", (it) => {
         assert.strictEqual((yield* send(path, { ...all[0]![1], action })).status, 404)
       }
       assert.strictEqual((yield* send("/tasks/x", { action: "answer", version, text: "Mine" })).status, 404)
+      assert.strictEqual((yield* send("/memory/x", { action: "archive" })).status, 404)
       yield* untouched
     })
   )

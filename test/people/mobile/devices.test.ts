@@ -1,5 +1,5 @@
 /** Devices of the mobile companion (spec 2.9, 4.12). */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -10,6 +10,7 @@ import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Devices } from "../../../src/people/mobile/Devices.ts"
+import { testedOf } from "../../../src/people/DeviceTest.ts"
 import { CurrentOperator } from "../../../src/platform/settings/Operator.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
@@ -22,6 +23,15 @@ import { makeApp, makePerson, makeSubject, signIn } from "../../support/people/S
 const is = (answer: Answer, outcome: number | string) =>
   assert.strictEqual(answer.code ?? answer.status, outcome, answer.text)
 
+plain("whoever tests a device or a channel is told what became of it", () => {
+  const told = (state: Parameters<typeof testedOf>[0]["state"], attempts = 1) =>
+    testedOf({ state, attempts, last_status: 200, last_reason: null }).outcome
+  assert.deepStrictEqual(
+    [told("delivered"), told("suppressed"), told("dead"), told("expired"), told("pending"), told("pending", 0)],
+    ["accepted", "gone", "refused", "refused", "retrying", "waiting"]
+  )
+})
+
 const withPhone = Effect.gen(function* () {
   const on = yield* Delivery
   const person = yield* makePerson(on)
@@ -33,7 +43,7 @@ layer(Delivery.layer)("a registration", (it) => {
     Effect.gen(function* () {
       const on = yield* Delivery
       const phone = makePhone(on, yield* makePerson(on))
-      const answer = yield* phone.register({ app_version: "1.2.0", os_version: "26.1", locale: "es_ES" })
+      const answer = yield* phone.register({ app_version: "1.2.0", os_version: "26.1", locale: "zh-Hant_TW" })
       is(answer, 201)
       const { created_at, device_id, last_seen_at, push, ...rest } = answer.body
       assert.match(device_id, /^[0-9a-f-]{36}$/)
@@ -78,6 +88,11 @@ layer(Delivery.layer)("a registration", (it) => {
       yield* phone.register({ app_version: "1.0", os_version: "26.1", locale: "es_ES" })
       const { about, grant_id } = yield* row
       assert.strictEqual(about, "1.0 26.1 es_ES")
+      // The provider asked to let the phone rest; it is there again.
+      yield* sql`
+        update mobile_device
+           set resting_until = last_seen_at + interval '1 hour'
+         where device_id = ${phone.device_id}::uuid`
       const { access_token } = yield* signIn(on, { client_id: person.client_id, token: person.project_token })
       const asked = { bearer: Redacted.value(access_token) }
       is(yield* phone.register({ app_version: "1.1" }, asked), 200)
@@ -294,6 +309,7 @@ layer(Delivery.layer)("a registration", (it) => {
   it("has kinds that cannot be switched off", () => assert.include(always, "security.device_added"))
 
   const secret = Redacted.value(Tokens.format("sat", new Uint8Array(32).fill(7)))
+  const nights = { enabled: true, start: "22:00", end: "07:00", time_zone: "Europe/Madrid", allow_urgent: true }
   const malformed: ReadonlyArray<
     readonly [what: string, body: Parameters<ReturnType<typeof makePhone>["body"]>[0], code?: string]
   > = [
@@ -316,6 +332,8 @@ layer(Delivery.layer)("a registration", (it) => {
       [`preferences that switch off ${kind}`, { preferences: { ...everything, kinds: { [kind]: false } } }] as const),
     ["quiet hours without a time zone",
       { preferences: { ...everything, quiet_hours: { enabled: true, start: "22:00", end: "07:00", days: [] } } }],
+    ["quiet hours with a day twice",
+      { preferences: { ...everything, quiet_hours: { ...nights, days: ["mon", "mon"] } } }],
     ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
     ["a pause until a time without a zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
     ["a pause until a day that does not exist", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
@@ -573,6 +591,8 @@ layer(Delivery.layer)("changes to the phones of a project", (it) => {
       assert.strictEqual(answers[99]!.headers.get("retry-after"), "6")
       const phone = makePhone(on, person)
       assert.strictEqual((yield* phone.register()).status, 429)
+      const colleague = makePhone(on, yield* makePerson(on, { project_id: person.project_id }))
+      assert.strictEqual((yield* colleague.register()).status, 429)
       assert.strictEqual((yield* phone.get(device_id)).status, 200)
       assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
       yield* TestClock.adjust("6 seconds")

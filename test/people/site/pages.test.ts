@@ -1,10 +1,13 @@
 /** The pages at / and /docs agree with the code and reveal no secrets (spec 4.9, 1.6, 9.1, 9.3). */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { entries, examples, pageOf } from "../../../src/people/site/docs/Contents.ts"
+import { markdown } from "../../../src/people/site/docs/Markdown.ts"
+import { outline } from "../../../src/people/site/docs/Outline.ts"
+import { fieldsOf } from "../../../src/people/site/JsonSchema.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -60,6 +63,74 @@ const part = (page: string, id: string) => {
   const ends = ["</article>", "<h2 ", "</main>"].map((end) => page.indexOf(end, from)).filter((at) => at >= 0)
   return from < 0 ? "" : "<h2" + page.slice(from, Math.min(...ends))
 }
+
+plain("a Markdown file becomes a page whose links, headings and rows can be reached", () => {
+  const lines = [
+    "# Run",
+    "See [codes](protocol.md#codes), [source](../src/main.ts) and [below](#install).",
+    "## Install",
+    "## Install",
+    "| Name | Count |",
+    "|---|--:|",
+    "| one | 1 |",
+    "| two | 2 |",
+    "",
+    "| | |",
+    "|---|---|",
+    "| Port | `8787` |"
+  ]
+  const { text } = markdown("docs/run.md", lines.join("\n"))
+  for (const expected of [
+    '<a href="/docs/protocol#codes">codes</a>, <span class="file">source</span> and <a href="#install">below</a>',
+    '<h2 id="install"><a href="#install">Install</a></h2>',
+    '<h2 id="install-1"><a href="#install-1">Install</a></h2>',
+    '<td class="number">1</td>',
+    '<th scope="row">two</th>',
+    'aria-label="Table 2"',
+    '<th scope="row"><code class="short">8787</code></th>'
+  ])
+    assert.include(text, expected)
+  assert.lengthOf(text.match(/<thead>/g)!, 1)
+  assert.deepStrictEqual(
+    outline(text).map(({ id, level, rows }) => [id, level, rows]),
+    [
+      ["run", 1, []],
+      ["install", 2, []],
+      [
+        "install-1",
+        2,
+        [
+          { id: "one", title: "one", rest: "1" },
+          { id: "two", title: "two", rest: "2" },
+          { id: "8787", title: "8787", rest: "Port" }
+        ]
+      ]
+    ]
+  )
+})
+
+plain("a schema is a list of its fields, each in words", () => {
+  const schema = {
+    properties: {
+      name: { type: "string", maxLength: 5 },
+      own: { anyOf: [{ type: "null" }, { $ref: "#/components/schemas/Own" }] },
+      all: { items: { type: "object", properties: { kind: { enum: ["x", "y"] } } }, maxItems: 3 }
+    },
+    required: ["name"]
+  }
+  const own = { type: "object", properties: { count: { minimum: 1, maximum: 9 }, id: { format: "uuid" } } }
+  assert.deepStrictEqual(
+    fieldsOf(schema, { Own: own }).map(({ description, name, optional }) => [name, optional, description]),
+    [
+      ["name", false, "string, at most 5 characters"],
+      ["own", true, "null or object"],
+      ["own.count", true, "1 to 9"],
+      ["own.id", true, "UUID"],
+      ["all", true, "list of object, at most 3"],
+      ["all.kind", true, "x or y"]
+    ]
+  )
+})
 
 layer(Service.layer)("the reference at /docs", (it) => {
   it.effect("has every tool with its description, its scopes and every parameter", () =>
@@ -227,7 +298,11 @@ layer(Service.layer)("the pages at /docs", (it) => {
 
   it.effect("show the address of this deployment where a client is connected", () =>
     Effect.gen(function* () {
-      const { url } = yield* instance({ SERVICE_BASE_URL: "https://bridge.example.com" })
+      const { url } = yield* instance({
+        SERVICE_BASE_URL: "https://bridge.example.com",
+        SERVICE_OAUTH_ACCESS_TTL_SECONDS: "5400"
+      })
+      assert.include(visible((yield* send(`${url}/docs/service`, { method: "GET" })).text), "90 minutes")
       const page = (yield* send(`${url}/docs/agents`, { method: "GET" })).text
       const shown = visible(page)
       assert.isAbove(shown.match(/https:\/\/bridge\.example\.com\/mcp/g)!.length, 4)
@@ -303,6 +378,7 @@ layer(Service.layer)("the pages at /docs", (it) => {
           assert.isNotEmpty(found, path)
           for (const [id] of found) if (id !== "") links.push(["/docs/search.json", `${path}#${id}`])
         }
+        assert.includeDeepMembers(links, [["/docs/troubleshooting", "/docs/run#backup-and-restore"]])
         const others = new Set(["/", "/openapi.json", ...examples.map(({ path }) => path)])
         for (const [from, to] of links) {
           const [path, id] = to.startsWith("#") ? [from, to.slice(1)] : (to.split("#") as [string, string?])

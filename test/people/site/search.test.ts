@@ -145,5 +145,6 @@ describe("the search of /docs", () => {
     assert.isTrue(isWhole)
     assert.deepStrictEqual(["rotation", "Token", "key"].map(isHit), [true, true, false])
     assert.isFalse(find(index, "rotating zzyzx").isWhole)
+    assert.isTrue(find(index, "bakcup").isHit("backup"), "two letters in the other order")
   })
 })

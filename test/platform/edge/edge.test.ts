@@ -247,7 +247,8 @@ layer(Service.layer)("a body", (it) => {
     Effect.gen(function* () {
       for (const display_name of ["\u{1f600}".repeat(120), "'; drop table project; --", "می\u200cخواهم", "<script>"]) {
         const bridge = yield* fresh()
-        const answer = yield* ask(bridge, { body: { display_name, device_id: "\u{10ffff}".repeat(128) } })
+        const [bridge_id, device_id] = ["b".repeat(128), "\u{10ffff}".repeat(128)]
+        const answer = yield* ask(bridge, { body: { bridge_id, device_id, display_name } })
         assert.strictEqual(answer.status, 201, answer.text)
       }
     })

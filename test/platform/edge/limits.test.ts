@@ -8,7 +8,7 @@ import { connect } from "node:net"
 import { onTestFinished, vi } from "vitest"
 import { format, type TokenKind } from "../../../src/platform/crypto/Tokens.ts"
 import { makeFloodPauses } from "../../../src/platform/edge/limits/Floods.ts"
-import { exchange, makeClient, makeToken, obtainCode, post } from "../../support/agents/Agent.ts"
+import { exchange, makeClient, makeToken, obtainCode, pkce, post } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { rotating, successorOf, tokens } from "../../support/bridges/Tokens.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
@@ -247,16 +247,21 @@ layer(Service.layer, { timeout: "2 minutes" })("of failed authentications", (it)
   it.effect("does not lock out a token whose request was refused for the state of its rotation", () =>
     Effect.gen(function* () {
       const on = yield* limited
-      const { token } = yield* rotating()
+      const lapsed = yield* rotating()
+      yield* TestClock.adjust("5 minutes")
+      const [first, second] = [yield* rotating(), yield* rotating()]
       const shared = "203.0.113.7"
-      const refused = send(`${on.url}/bridge/v1/tokens/rotate/prepare`, {
-        bearer: token,
-        key: "k",
-        headers: from(shared)
-      })
-      assert.strictEqual((yield* refused).status, 409)
+      const at = (step: string, bearer: string, key: string, body?: object) =>
+        send(`${on.url}/bridge/v1/tokens/rotate/${step}`, { bearer, key, body, headers: from(shared) })
+      const refused = [
+        [403, at("prepare", first.successor, "k")],
+        [404, at("confirm", second.successor, "k", { rotation_id: randomUUID() })],
+        [409, at("prepare", first.token, "k")],
+        [410, at("prepare", lapsed.token, "bridge-rotate-1")]
+      ] as const
+      for (const [status, ask] of refused) assert.strictEqual((yield* ask).status, status)
       yield* Effect.replicateEffect(toMcp(on.url, random("sat"), shared), 250, { concurrency: 8 })
-      assert.strictEqual((yield* refused).status, 409)
+      for (const [status, ask] of refused) assert.strictEqual((yield* ask).status, status)
     })
   )
 
@@ -527,6 +532,37 @@ layer(Service.layer)("of requests to /revoke", (it) => {
       yield* toMcp(on.url, access_token, "203.0.113.9")
       assert.strictEqual((yield* revoke(access_token)).status, 200)
       assert.strictEqual((yield* toMcp(on.url, access_token, "203.0.113.9")).status, 401)
+    })
+  )
+})
+
+layer(Service.layer)("of registrations", (it) => {
+  it.effect("an address gets 60 at once, then one a second", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const register = send(`${url}/register`, { body: {}, headers: from("203.0.113.7") })
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(register, 62)), { 400: 60, 429: 2 })
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(tally(yield* Effect.replicateEffect(register, 2)), { 400: 1, 429: 1 })
+    })
+  )
+})
+
+layer(Service.layer)("of requests to /token", (it) => {
+  it.effect("counts each wrong proof of a key", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const ask = Effect.suspend(() => {
+        const fields = { grant_type: "authorization_code", client_id: random("sci"), code: random("sac") }
+        return post(
+          `${url}/token`,
+          { ...fields, code_verifier: pkce().verifier },
+          { dpop: "x", ...from("203.0.113.7") }
+        )
+      })
+      const answers = yield* Effect.replicateEffect(ask, 210, { concurrency: 8 })
+      assert.strictEqual(answers[0]!.body.error, "invalid_dpop_proof")
+      assert.deepStrictEqual(tally(answers), { 400: 200, 429: 10 })
     })
   )
 })

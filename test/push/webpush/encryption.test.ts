@@ -4,6 +4,7 @@ import { Redacted } from "effect"
 import { createECDH, ECDH, randomBytes, webcrypto } from "node:crypto"
 import { deriveKey, isPoint } from "../../../src/platform/crypto/P256.ts"
 import { encrypt, maxPlaintext } from "../../../src/push/channels/webpush/encrypt.ts"
+import { browserPayload } from "../../../src/push/delivery/Payload.ts"
 import { authorization } from "../../../src/push/channels/webpush/authorization.ts"
 import { decrypt, makeBrowser } from "../../support/phones/Browser.ts"
 
@@ -38,6 +39,17 @@ describe("a push message", () => {
       assert.strictEqual(await decrypt(encrypted, await makeBrowser()).catch(() => "unreadable"), "unreadable")
     }
   )
+
+  it.each([
+    ["task.blocked", "tasks/task-1"],
+    ["bridge.revoked", "bridges"],
+    ["security.client_authorized", "agents"],
+    ["device.test", "phones"]
+  ] as const)("about %s leads to %s", (kind, page) => {
+    const notification = { delivery_id: "delivery-1", kind, project_id: "project-1", reference: "task-1" }
+    const { url } = JSON.parse(browserPayload(notification, { origin: "https://bridge.example.com" }))
+    assert.strictEqual(url, `https://bridge.example.com/console/project-1/${page}`)
+  })
 
   it("has another key and salt each time", () => {
     const recipient = { p256dh: createECDH("prime256v1").generateKeys(), auth: randomBytes(16) }

@@ -234,3 +234,17 @@ export const makeEquippedProject = Effect.fnUntraced(function* (
     delivery_id
   }
 })
+
+/** What the ids of a project are called: `task_id` is TASK. */
+export const namesOf = (made: object): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(made).flatMap(([name, value]) =>
+      typeof value === "string" && name.endsWith("_id") ? [[value, name.slice(0, -3).toUpperCase()] as const] : []
+    )
+  )
+
+/** The text with names in place of ids, so that it is always the same. */
+export const withoutIds = (text: string, names: ReadonlyMap<string, string>): string =>
+  text
+    .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, (id) => names.get(id) ?? "ID")
+    .replaceAll(/\b(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{12}|[0-9a-f]{8})\b|\bsci_\w+|(?<=Oauth client )\w+/g, "ID")

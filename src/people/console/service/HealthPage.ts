@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { Projects } from "../../../operator/projects/Projects.ts"
 import type { BackupState } from "../../../platform/backups/Backups.ts"
-import { html, type Part } from "../../../platform/html/Html.ts"
+import { html, type Html, type Part } from "../../../platform/html/Html.ts"
 import { Overview } from "../../operator/Overview.ts"
 import { sampleSeconds, Samples } from "../../operator/Samples.ts"
 import { chart } from "./Chart.ts"
@@ -22,11 +22,6 @@ export const healthPage = Effect.gen(function* () {
     const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })
     const since = (at: Date | null): Part => (at === null ? undefined : time(at, now))
     const warn = (value: number) => (value === 0 ? "0" : mark(count(value), "warn"))
-    const lastBackup = ({ every_seconds, last_good_at }: BackupState): Part => {
-      if (last_good_at === null) return mark("none", "warn")
-      const isLate = now.getTime() - last_good_at.getTime() > 2000 * every_seconds
-      return isLate ? html`${time(last_good_at, now)} ${mark("late", "warn")}` : time(last_good_at, now)
-    }
     return {
       title: "Health",
       body: html`<h1>Health</h1>
@@ -129,7 +124,7 @@ export const healthPage = Effect.gen(function* () {
                 ["Notifications waiting", count(numbers.notifications_waiting)],
                 ["Notifications given up", warn(numbers.dead_letters)],
                 ["Database", size(numbers.database_bytes)],
-                ["Last good backup", backups === null ? undefined : lastBackup(backups)]
+                ["Last good backup", backups === null ? undefined : lastBackup(backups, now)]
               ])}
             </div>
           </div>
@@ -144,3 +139,13 @@ export const healthPage = Effect.gen(function* () {
     }
   })
 })
+
+/** Late once the next one should have been there, too. */
+export const lastBackup = (
+  { every_seconds, last_good_at }: Pick<BackupState, "every_seconds" | "last_good_at">,
+  now: Date
+): Html => {
+  if (last_good_at === null) return mark("none", "warn")
+  const isLate = now.getTime() - last_good_at.getTime() > 2000 * every_seconds
+  return isLate ? html`${time(last_good_at, now)} ${mark("late", "warn")}` : time(last_good_at, now)
+}
