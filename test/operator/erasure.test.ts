@@ -76,6 +76,24 @@ describe("an erasure", () => {
   })
 })
 
+describe("a line that a crash left open", () => {
+  it("of another service with the same file is left to that one", async () => {
+    const { entry } = await written("shared file")
+    const foreign = join(service.folder, "shared.jsonl")
+    const [open] = readFileSync(file, "utf8")
+      .split("\n")
+      .filter((line) => line.includes('"prepared"'))
+    const theirs = { ...JSON.parse(open!), erasure_id: randomUUID(), instance_id: randomUUID() }
+    writeFileSync(foreign, `${JSON.stringify(theirs)}\n`, { mode: 0o600 })
+    const purge = ["purge-memory", "--project", project, "--entry", entry, "--yes", "--json"]
+    result(await service.on("service", { SERVICE_ERASURE_FILE: foreign }).run(...purge))
+    const about = readFileSync(foreign, "utf8")
+      .split("\n")
+      .filter((line) => line.includes(theirs.erasure_id))
+    expect(about).toHaveLength(1)
+  })
+})
+
 describe("a restored backup", () => {
   it("lacks what was erased after it, before the first command or request", async () => {
     const kept = await written("kept")

@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { backUpForever, Backups } from "../../src/platform/backups/Backups.ts"
-import { BackupFolderError } from "../../src/platform/backups/BackupFolder.ts"
+import { BackupFolderError, keep } from "../../src/platform/backups/BackupFolder.ts"
 import * as Trial from "../../src/platform/backups/Trial.ts"
 import {
   type Backup,
@@ -197,3 +197,16 @@ describe("a backup that is tried", () => {
     }).pipe(Effect.scoped)
   )
 })
+
+it.effect("the result of a trial is not written through a link that somebody has put in its place", () =>
+  Effect.gen(function* () {
+    const folder = yield* temporaryFolder
+    const [path, secrets] = [join(folder, "a.backup"), join(folder, "secrets.env")]
+    fs.writeFileSync(secrets, "SECRET=kept")
+    fs.symlinkSync(secrets, `${path}.checked.partial`)
+    const at = new Date(0)
+    yield* keep(path, { size: 5, changed: "0", outcome: "read", reason: null, key: null, created_at: at, tried_at: at })
+    assert.strictEqual(fs.readFileSync(secrets, "utf8"), "SECRET=kept")
+    assert.isTrue(fs.lstatSync(`${path}.checked`).isFile())
+  })
+)

@@ -144,3 +144,31 @@ for (const [name, { act, given, lock, shares = true }] of Object.entries(changes
     )
   })
 }
+
+layer(TestDatabase.sql)("two credentials for one Bridge in a shared statement", (it) => {
+  it.effect("open one challenge, and the other credential stays unused", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const another = {
+        claim: { ...opening.claim, credential_hash: sha256("another"), device_id: "device-2" },
+        challenge: { ...opening.challenge, challenge_id: id(91), identity_id: id(92), nonce_hash: sha256("another") },
+        trace: { ...trace, event_id: id(93) }
+      }
+      yield* sql.withTransaction(
+        Effect.forEach(
+          statementsOf(`set local session_replication_role = replica; ${credential}`),
+          (each) => sql.unsafe(each).unprepared
+        )
+      )
+      yield* sql`
+        insert into bridge_enrollment_credential
+        select (jsonb_populate_record(c, jsonb_build_object(
+                 'credential_id', ${id(90)}::text, 'credential_hash', ${another.claim.credential_hash}::bytea::text))).*
+          from bridge_enrollment_credential c`
+      const opened = yield* ChallengeStore.make(sql).openChallenge([opening, another], "skip locked")
+      assert.strictEqual(opened.filter(Option.isSome).length, 1)
+      const claimed = yield* sql`select from bridge_enrollment_credential where claimed_at is not null`
+      assert.strictEqual(claimed.length, 1)
+    })
+  )
+})

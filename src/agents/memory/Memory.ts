@@ -6,7 +6,7 @@ import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
-import { operator } from "../../platform/settings/Operator.ts"
+import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { excerpt, findHidden, withoutHidden } from "../../wire/Text.ts"
@@ -211,7 +211,7 @@ export class Memory extends Context.Service<
             yield* audit.done(now, {
               action: "memory.archived",
               project_id,
-              actor: by ? actorName(by) : operator,
+              actor: by ? actorName(by) : yield* CurrentOperator,
               subject
             })
             return entryOf(archived.value)

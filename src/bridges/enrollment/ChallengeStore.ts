@@ -153,6 +153,8 @@ export const make = (sql: SqlClient.SqlClient) => {
         select c.*, i.identity_id as reserved_id
           from credential c
           join (select * from reserved union all select * from returning_bridge) i using (project_id, bridge_id)
+         -- Of two credentials in one statement that ask for one Bridge, the other tries again alone, and is refused.
+         where ${locking === "" ? sql`true` : sql`i.identity_id = c.identity_id`}
       ), challenge as (
         insert into enrollment_challenge (
           challenge_id, credential_id, identity_id, device_id, display_name, public_key_fingerprint,

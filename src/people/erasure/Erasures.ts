@@ -155,11 +155,16 @@ export class Erasures extends Context.Service<
         return { now, result }
       })
 
-      /** A crash of this process or of another one left them open. */
+      /** A crash of this process or of another one left them open. Those of another service in the file are left to it. */
       const settleOpen = Effect.fnUntraced(function* (path: string) {
         yield* File.create(path)
         const { open } = yield* File.read(path)
-        for (const { at, erasure_id, ...erased } of open) {
+        if (open.length === 0) return
+        const own = yield* dedicated(
+          Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.map(Store.make(sql).instance, Option.getOrThrow))
+        ).pipe(longPersistence)
+        for (const { at, erasure_id, instance_id, ...erased } of open) {
+          if (instance_id !== own.instance_id) continue
           // A tombstone that can be written is not there: the transaction was rolled back. This one is, too.
           const probe = Effect.gen(function* () {
             const sql = yield* SqlClient.SqlClient

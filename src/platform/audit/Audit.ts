@@ -51,7 +51,8 @@ export class Audit extends Context.Service<
 
       const count = Effect.fn("Audit.count")(function* (at: Date, event: Store.Event & { readonly code?: string }) {
         const minute = Math.floor(at.getTime() / 60_000)
-        const key = [minute, event.action, event.code ?? "done", JSON.stringify(event.subject)].join(" ")
+        const { action, code = "done", project_id, subject } = event
+        const key = JSON.stringify([minute, action, code, project_id, subject])
         yield* store.count(event, key, yield* traceAt(at))
       })
       const repeated = (at: Date, event: Store.Event) => count(at, event)

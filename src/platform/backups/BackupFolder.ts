@@ -116,10 +116,14 @@ export const markOf = (path: string) =>
     return { changed: `${ctimeNs}`, size: Number(size) }
   })
 
+/** Follows no link that somebody else who may write to the folder has put there. */
+const created = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
+
 export const keep = (path: string, result: Result) =>
   work(path, async () => {
     const draft = `${path}.checked.partial`
-    const file = await fs.open(draft, "w", 0o600)
+    await fs.rm(draft, { force: true })
+    const file = await fs.open(draft, created, 0o600)
     try {
       await file.writeFile(`${Schema.encodeSync(ResultJson)(result)}\n`)
       await file.sync()
@@ -152,10 +156,9 @@ export const write = <A, E>(
 ) => {
   const path = join(folder, name)
   const draft = `${path}.partial`
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
   let sinceLook = Infinity
   return Effect.acquireUseRelease(
-    work(draft, () => fs.open(draft, flags, 0o600)),
+    work(draft, () => fs.open(draft, created, 0o600)),
     (file) =>
       fill((text) =>
         work(draft, async () => {

@@ -5,8 +5,10 @@ import { SqlClient } from "effect/sql"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { fingerprint } from "../../../src/platform/crypto/Fingerprint.ts"
+import { Memory } from "../../../src/agents/memory/Memory.ts"
+import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
-import { operator, operatorOf } from "../../../src/platform/settings/Operator.ts"
+import { CurrentOperator, operator, operatorOf } from "../../../src/platform/settings/Operator.ts"
 import { exchange, obtainCode } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { b64, Bridge } from "../../support/bridges/Bridge.ts"
@@ -208,3 +210,41 @@ const eventsOf = ({ bridge_id, credential_id, project_id }: Bridge) =>
       (rows) => rows.map(({ event }) => event)
     )
   )
+
+layer(Service.layer)("an audit row", (it) => {
+  it.effect("of a refusal is not counted with the same refusal in another project", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const audit = Context.get(service.services, Audit)
+      const counted = yield* Effect.forEach([1, 2], () =>
+        Effect.gen(function* () {
+          const { project_id } = yield* Agent.make(service)
+          const event = {
+            project_id,
+            actor: "reader",
+            action: "console_session.refused",
+            code: "forbidden",
+            subject: {}
+          }
+          yield* audit.refused(new Date(), event)
+          return (yield* audit.list(project_id, { after: undefined, limit: 10 })).filter(({ action }) => action === event.action).length
+        })
+      )
+      assert.deepStrictEqual(counted, [1, 1])
+    })
+  )
+
+  it.effect("of an entry that an operator elsewhere archives names that operator", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const agent = yield* Agent.make(service)
+      const { id } = yield* agent.note("to be archived")
+      const archive = Context.get(service.services, Memory).archive(agent.project_id, id)
+      yield* Effect.provideService(archive, CurrentOperator, "operator:mallory@token-1")
+      const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(yield* sql`select actor from audit_event where action = 'memory.archived'`, [
+        { actor: "operator:mallory@token-1" }
+      ])
+    })
+  )
+})

@@ -11,6 +11,7 @@
  * name addresses that nobody knows, and use up the limit of those.
  */
 import { Cache, Clock, Context, Duration, Effect, Exit, Layer, Option, Result, Semaphore } from "effect"
+import { logFault } from "../../../platform/database/FaultLog.ts"
 import { partOf, Settings } from "../../../platform/settings/Settings.ts"
 import { readMetadata } from "./ClientMetadata.ts"
 import { DocumentNetwork, DocumentUnavailable, fetchDocument, isDocumentUrl, unacceptable } from "./fetchDocument.ts"
@@ -79,9 +80,7 @@ export class ClientDocuments extends Context.Service<
       const read = ({ client_id, isKnown }: Asked): Effect.Effect<CachedDocument, DocumentUnavailable> =>
         fetched({ client_id, isKnown }).pipe(
           Effect.tapError(({ reason }) =>
-            Effect.logWarning("A client's metadata document is unusable").pipe(
-              Effect.annotateLogs({ host: new URL(client_id).hostname, reason })
-            )
+            logFault("A client's metadata document is unusable", { host: new URL(client_id).hostname, reason })
           ),
           Effect.catchIf(
             ({ isFinal }) => isFinal !== true,
