@@ -1,8 +1,9 @@
 /** The statements for refresh tokens. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { wasUsed } from "../../../platform/proofs/ProofStore.ts"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
+import { lookup } from "../../../platform/sql/Lookup.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
 import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
@@ -35,6 +36,8 @@ const RefreshState = Schema.Struct({
   exhausted: Schema.Boolean
 })
 export type RefreshState = typeof RefreshState.Type
+
+const HeldGrant = Schema.Struct({ grant_id: Schema.String, client_id: Schema.String })
 
 export interface PresentedRefresh {
   readonly token_hash: Uint8Array
@@ -103,19 +106,20 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
         from access`)
 
   /**
-   * The grant of a token that this caller may use, and that is unused, or whose successor can still be returned. A copy of a
-   * proof that was used finds none.
+   * The grant of a token that is unused, or whose successor can still be returned, if whoever proves this key may use it. A
+   * copy of a proof that was used finds none.
    */
-  const findGrant = ({ client_id, proven, token_hash }: Omit<PresentedRefresh, "scopes">) =>
-    firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
-      select r.grant_id
-        from oauth_refresh_token r
-        join oauth_grant g on g.grant_id = r.grant_id
-       where r.token_hash = ${token_hash}
-         and g.client_id = ${client_id}
-         and ${isBoundTo(sql, "r", proven)}
-         and not ${wasUsed(sql, proven?.used)}
-         and (r.used_at is null or r.successor_salt is not null)`)
+  const heldBy = (token_hash: Uint8Array | Statement.Fragment, proven: Proven | undefined) => sql`
+    select r.grant_id, g.client_id
+      from oauth_refresh_token r
+      join oauth_grant g on g.grant_id = r.grant_id
+     where r.token_hash = ${token_hash}
+       and ${isBoundTo(sql, "r", proven)}
+       and not ${wasUsed(sql, proven?.used)}
+       and (r.used_at is null or r.successor_salt is not null)`
+
+  const findGrant = lookup(sql, HeldGrant, (token_hash) => heldBy(token_hash, undefined))
+  const findProvenGrant = (token_hash: Uint8Array, proven: Proven) => firstRow(HeldGrant)(heldBy(token_hash, proven))
 
   /** `since`: the end of the grace period for tokens that were used until then. */
   const find = ({ proven, token_hash }: Pick<PresentedRefresh, "token_hash" | "proven">, since: Date, now: Date) =>
@@ -168,5 +172,5 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
       select scopes, expires_at, true as refreshable
         from access`)
 
-  return { use, findGrant, find, replay }
+  return { use, findGrant, findProvenGrant, find, replay }
 }

@@ -20,7 +20,9 @@ import { salt } from "../../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { persistence, sharedPersistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
+import { together } from "../../../platform/database/Together.ts"
 import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Caller } from "../../../wire/Headers.ts"
@@ -69,6 +71,7 @@ export class RefreshTokens extends Context.Service<
       const grants = yield* Grants
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
+      const findGrant = yield* together(store.findGrant)
       const successors = successorsOf(oauth)
       yield* count(grantSuspicions("refresh_replayed_elsewhere"), 0)
 
@@ -78,9 +81,14 @@ export class RefreshTokens extends Context.Service<
         refresh_token
       }: Omit<Refresh, "scopes">) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) return Option.none()
-        const found = yield* store.findGrant({ token_hash: Tokens.hash(refresh_token), client_id, proven })
-        return Option.map(found, ({ grant_id }) => grant_id)
-      }, persistence)
+        const token_hash = Tokens.hash(refresh_token)
+        const found = yield* proven === undefined
+          ? findGrant({ token_hash, now: yield* clock.now })
+          : inTurn(store.findProvenGrant(token_hash, proven))
+        return Option.isSome(found) && found.value.client_id === client_id
+          ? Option.some(found.value.grant_id)
+          : Option.none()
+      }, sharedPersistence)
 
       const refresh = Effect.fn("RefreshTokens.refresh")(function* ({
         client_id,
