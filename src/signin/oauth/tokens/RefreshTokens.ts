@@ -20,9 +20,9 @@ import { salt } from "../../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, sharedPersistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { sharedPersistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
 import { inTurn } from "../../../platform/database/Shares.ts"
-import { together } from "../../../platform/database/Together.ts"
+import { changes, together } from "../../../platform/database/Together.ts"
 import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Caller } from "../../../wire/Headers.ts"
@@ -72,6 +72,8 @@ export class RefreshTokens extends Context.Service<
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
       const findGrant = yield* together(store.findGrant)
+      const sharing = yield* changes(store.use)
+      const useProven = (using: Store.Using) => inTurn(Effect.map(store.use([using], ""), ([used]) => used!))
       const successors = successorsOf(oauth)
       yield* count(grantSuspicions("refresh_replayed_elsewhere"), 0)
 
@@ -107,6 +109,7 @@ export class RefreshTokens extends Context.Service<
         const { address, userAgent } = yield* Caller
         const caller = sha256(JSON.stringify([address, userAgent]))
 
+        const use = sharing()
         const attempt = Effect.gen(function* () {
           const successor = yield* successors.make(refresh_token)
           const row = {
@@ -115,9 +118,10 @@ export class RefreshTokens extends Context.Service<
             salt: successor.salt
           }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, successor.token, proven, now, (access_token) =>
-            store.use(presented, access_token, caller, row, now, trace)
-          )
+          return yield* issueTokens(oauth, successor.token, proven, now, (access) => {
+            const using = { presented, access, used_by: caller, successor: row, trace }
+            return proven === undefined ? use(using) : useProven(using)
+          })
         })
 
         const explain = Effect.gen(function* () {
@@ -154,8 +158,8 @@ export class RefreshTokens extends Context.Service<
           return issued
         })
 
-        return yield* untilSettled(attempt, explain)
-      }, persistence)
+        return yield* untilSettled(attempt, inTurn(explain))
+      }, sharedPersistence)
 
       return { grantOf, refresh }
     })
