@@ -13,7 +13,7 @@ import * as http2 from "node:http2"
 import { providerToken } from "../src/push/channels/apns/ProviderToken.ts"
 import { type ApnsSimulator, apnsSimulator, settingsFor } from "../test/support/phones/ApnsSimulator.ts"
 import { fleet } from "../test/support/phones/Fleet.ts"
-import { temporaryFolder } from "../test/support/service/PostgresUser.ts"
+import { temporaryFolder } from "../test/support/database/PostgresUser.ts"
 import * as harness from "./support/harness.ts"
 import { figure, ratio, report } from "./support/report.ts"
 

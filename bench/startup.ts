@@ -5,7 +5,7 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
-import { dataFolder, end } from "../test/support/service/PostgresUser.ts"
+import { dataFolder, end } from "../test/support/database/PostgresUser.ts"
 import * as harness from "./support/harness.ts"
 import { figure, report, type Round } from "./support/report.ts"
 

@@ -11,7 +11,7 @@ import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { agent } from "./demo/Agent.ts"
 import { DemoError, stage } from "./demo/Stage.ts"
-import { Chromium, noChromium, openPage } from "../test/support/agents/Chromium.ts"
+import { Chromium, noChromium, openPage } from "../test/support/people/Chromium.ts"
 
 const folder = join(import.meta.dirname, "../docs/images")
 /** README.md shows them about half as wide; screens with more pixels get all of them. */

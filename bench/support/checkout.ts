@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { readFileSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
-import { checkout, temporaryFolder } from "../../test/support/service/PostgresUser.ts"
+import { checkout, temporaryFolder } from "../../test/support/database/PostgresUser.ts"
 
 const git = (...args: ReadonlyArray<string>) =>
   execFileSync("git", args, { cwd: checkout, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim()

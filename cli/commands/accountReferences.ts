@@ -6,7 +6,7 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const approveAccountReference = command("approve-account-reference", {
   description: "Allow the Bridges of a project to name a provider account (a name only, never its credential)",

@@ -5,10 +5,10 @@ import { keptHeads } from "../../src/platform/audit/HeadsFile.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next, table } from "../support/Print.ts"
-import { watching } from "../support/progress.ts"
-import { FileError } from "../support/SecretFiles.ts"
-import { contents } from "../support/WholeFiles.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
+import { watching } from "../support/terminal/progress.ts"
+import { FileError } from "../support/files/SecretFiles.ts"
+import { contents } from "../support/files/WholeFiles.ts"
 
 const listAuditEvents = list("list-audit-events", {
   description: "List audit events, newest first",

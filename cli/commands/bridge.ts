@@ -8,7 +8,7 @@ import { folderFailure } from "../../src/client/Errors.ts"
 import { BaseUrl } from "../../src/client/State.ts"
 import { frame, Json } from "../support/frame.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const state = Flags.path("state", "Folder for this Bridge's key, tokens and journal (default: ./bridge-state)").pipe(
   Flag.withDefault("./bridge-state")

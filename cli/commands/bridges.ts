@@ -4,7 +4,7 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
 
 const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Bridge; see list-bridges") }
 

@@ -9,8 +9,8 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
-import { FileError, fileError, withSecretFiles } from "../support/SecretFiles.ts"
+import { facts, next } from "../support/terminal/Print.ts"
+import { FileError, fileError, withSecretFiles } from "../support/files/SecretFiles.ts"
 
 /** Whether it may be used is decided by the service. It is sealed, so a secret in it is none of `Flags.label`'s business. */
 const Address = Schema.String.check(

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs"
 import { mint } from "../../src/platform/crypto/Tokens.ts"
 import * as Flags from "../support/Flags.ts"
 import { frame } from "../support/frame.ts"
-import { fileWork } from "../support/SecretFiles.ts"
+import { fileWork } from "../support/files/SecretFiles.ts"
 
 /** Scenarios at once: most of the time of one goes by waiting. */
 const atOnce = 4

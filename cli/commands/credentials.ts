@@ -10,8 +10,8 @@ import { asMinted, mintHere } from "../support/remote/minted.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next, table } from "../support/Print.ts"
-import { fileWork, withSecretFiles } from "../support/SecretFiles.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
+import { fileWork, withSecretFiles } from "../support/files/SecretFiles.ts"
 
 /** At once from elsewhere, so that a request stays small. */
 const mostRemote = 100

@@ -4,10 +4,10 @@ import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { command, using, usingUnmigrated } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next } from "../support/Print.ts"
-import { watching } from "../support/progress.ts"
-import { fileWork } from "../support/SecretFiles.ts"
-import { contents, expectFile, writeWhole } from "../support/WholeFiles.ts"
+import { facts, next } from "../support/terminal/Print.ts"
+import { watching } from "../support/terminal/progress.ts"
+import { fileWork } from "../support/files/SecretFiles.ts"
+import { contents, expectFile, writeWhole } from "../support/files/WholeFiles.ts"
 
 /** Every command but doctor migrates first; this one reports the files that ran. */
 const migrate = command("migrate", {
@@ -44,7 +44,7 @@ const restoreDatabase = command("restore-database", {
   flags: {
     in: Flags.path("in", "File written by backup-database"),
     acceptUnsigned: Flag.Boolean("accept-unsigned").pipe(
-      Flag.withDescription("Also take a backup of the first edition, or one whose SERVICE_BACKUP_KEY is lost"),
+      Flag.withDescription("Also take a backup of 0.1.0, or one whose SERVICE_BACKUP_KEY is lost"),
       Flag.withDefault(false)
     ),
     erasures: Flags.path(

@@ -4,7 +4,7 @@ import { using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const listDevices = list("list-devices", {
   description: "List the phones of a project that are registered for notifications, newest first",

@@ -1,7 +1,7 @@
 /** `doctor` runs the checks of support/checks. It neither migrates nor changes anything. */
 import { Effect } from "effect"
 import { command } from "../support/command.ts"
-import { next } from "../support/Print.ts"
+import { next } from "../support/terminal/Print.ts"
 
 export const doctor = command("doctor", {
   description: "Check configuration, network, files and database; changes nothing",

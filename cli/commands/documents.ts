@@ -5,7 +5,7 @@ import { resolve } from "node:path"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const pinFlags = {
   project: Flags.project,

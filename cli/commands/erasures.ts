@@ -5,10 +5,10 @@ import { writeFileSync } from "node:fs"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
-import { watching } from "../support/progress.ts"
-import { facts, next, table } from "../support/Print.ts"
-import { fileWork } from "../support/SecretFiles.ts"
-import { writeWhole } from "../support/WholeFiles.ts"
+import { watching } from "../support/terminal/progress.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
+import { fileWork } from "../support/files/SecretFiles.ts"
+import { writeWhole } from "../support/files/WholeFiles.ts"
 
 const waiting = (seconds: number) =>
   process.stderr.isTTY

@@ -7,8 +7,8 @@ import { shellWord } from "../../src/operator/ShellWord.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts } from "../support/Print.ts"
-import { fileWork, withSecretFiles } from "../support/SecretFiles.ts"
+import { facts } from "../support/terminal/Print.ts"
+import { fileWork, withSecretFiles } from "../support/files/SecretFiles.ts"
 
 class NameTaken extends Data.TaggedError("NameTaken")<{ readonly message: string }> {}
 

@@ -6,7 +6,7 @@ import type { Limit } from "../../src/operator/limits/Limits.ts"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
-import { next, table } from "../support/Print.ts"
+import { next, table } from "../support/terminal/Print.ts"
 
 const others = ["embeddings", "memory_days", "receipt_days"] as const
 

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
 
 const archiveMemory = command("archive-memory", {
   description: "Archive a memory entry: searches no longer find it, reading it by its id still works",

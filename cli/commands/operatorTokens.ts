@@ -6,8 +6,8 @@ import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
-import { withSecretFiles } from "../support/SecretFiles.ts"
+import { facts, next } from "../support/terminal/Print.ts"
+import { withSecretFiles } from "../support/files/SecretFiles.ts"
 
 const longest = Duration.days(30)
 

@@ -5,7 +5,7 @@ import { using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { irreversible } from "../support/irreversible.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const listPersonKeys = list("list-person-keys", {
   description: "List the passkeys with which people sign in",

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import { resolve } from "node:path"
 import { frame } from "../support/frame.ts"
 import * as Flags from "../support/Flags.ts"
-import { facts, next, table } from "../support/Print.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
 import { readProfiles, writeProfiles } from "../support/remote/Profiles.ts"
 import { ServiceUrl } from "../support/remote/Target.ts"
 

@@ -4,8 +4,8 @@ import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next, table } from "../support/Print.ts"
-import { watching } from "../support/progress.ts"
+import { facts, next, table } from "../support/terminal/Print.ts"
+import { watching } from "../support/terminal/progress.ts"
 
 const createProject = command("create-project", {
   description: "Create a project",

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import { command, using } from "../support/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const pushStatus = command("push-status", {
   description: "Show the notifications in the queue by state, paused push environments, and push token keys in use",

@@ -1,12 +1,12 @@
 /** The console: a link that signs the operator in, and the sessions of browsers. */
 import { Effect, Option, Redacted } from "effect"
 import { Flag } from "effect/cli"
-import { openInBrowser } from "../support/browser.ts"
+import { openInBrowser } from "../support/terminal/browser.ts"
 import { command, using } from "../support/command.ts"
 import { CurrentOperator, operator } from "../../src/platform/settings/Operator.ts"
 import * as Flags from "../support/Flags.ts"
 import { list } from "../support/list.ts"
-import { facts, next } from "../support/Print.ts"
+import { facts, next } from "../support/terminal/Print.ts"
 
 const openConsole = command("open-console", {
   description: "Print a link that signs you in to the console as operator, once, within five minutes",

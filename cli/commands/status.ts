@@ -5,7 +5,7 @@ import type { Status } from "../../src/people/operator/Overview.ts"
 import { command, using } from "../support/command.ts"
 import { stdoutClosed } from "../support/frame.ts"
 import { HeldServices } from "../support/HeldServices.ts"
-import { facts, json, type Line, next, printed, table } from "../support/Print.ts"
+import { facts, json, type Line, next, printed, table } from "../support/terminal/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"
 

@@ -4,7 +4,7 @@ import { Flag } from "effect/cli"
 import { isPrefix } from "../../src/operator/IdPrefix.ts"
 import { uuidHere } from "../../src/platform/crypto/Random.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
-import { findSecret } from "../../src/platform/secrets/Secrets.ts"
+import { noSecret } from "../../src/platform/secrets/Secrets.ts"
 import { BridgeId, Uuid } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { Role, Scope, scopes } from "../../src/wire/Scopes.ts"
@@ -22,9 +22,6 @@ export const flag = <A>(name: string, schema: Schema.Codec<A, string>, expected:
 /** The default tells --help that the flag is not required. */
 export const anyNumber = <A>(one: Flag.Flag<A>): Flag.Flag<ReadonlyArray<A>> =>
   one.pipe(Flag.atLeast(0), Flag.withDefault<ReadonlyArray<A>>([]))
-
-/** Text with a secret is rejected: it would end up in the database and in lists. */
-const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
 
 /** One line of text. */
 const line = (limit: number) => text(limit).check(noSecret)

@@ -16,7 +16,7 @@ import { secretsFile } from "../../src/platform/settings/DataFolder.ts"
 import { CurrentOperator } from "../../src/platform/settings/Operator.ts"
 import { parseDatabaseUrl } from "../../src/platform/settings/DatabaseUrl.ts"
 import { databaseSettings, Settings } from "../../src/platform/settings/Settings.ts"
-import { asJson, printed } from "./Print.ts"
+import { asJson, printed } from "./terminal/Print.ts"
 
 export const services = Effect.gen(function* () {
   const { baseUrl } = yield* Settings

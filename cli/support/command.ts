@@ -28,7 +28,7 @@ export const command = <const Name extends string, const Flags extends Command.C
   )
 }
 
-/** A result that is an array crosses the wire as `{"items": [...]}` (Print.ts). */
+/** A result that is an array crosses the wire as `{"items": [...]}` (terminal/Print.ts). */
 const unwrapped = (answer: unknown) => {
   const { items, ...rest } = answer as { readonly items?: unknown }
   return Array.isArray(items) && Object.keys(rest).length === 0 ? items : answer

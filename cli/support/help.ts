@@ -3,7 +3,7 @@
  * library, because prepared help (../help.ts) is to appear at once.
  */
 import type { HelpDoc } from "effect/cli"
-import { bold, columns } from "./columns.ts"
+import { bold, columns } from "./terminal/columns.ts"
 
 /** Longer names have a line of their own. */
 const widest = 28

@@ -15,7 +15,7 @@ import { handleSignals } from "../../src/platform/process/Signals.ts"
 import { version } from "../../src/platform/settings/Package.ts"
 import { codeOf, usageMessage } from "./failures.ts"
 import { helpOf, typedAs } from "./help.ts"
-import { asJson, json, printed } from "./Print.ts"
+import { asJson, json, printed } from "./terminal/Print.ts"
 
 export const run = <Name extends string, Input, ContextInput, E>(
   root: Command.Command<Name, Input, ContextInput, E, Command.Environment>,

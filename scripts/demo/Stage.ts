@@ -4,7 +4,6 @@ import { FetchHttpClient, HttpClient } from "effect/http"
 import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs, promisify } from "node:util"
@@ -12,6 +11,7 @@ import { Bridge } from "../../src/client/Bridge.ts"
 import { Client } from "../../src/client/Client.ts"
 import { Journal } from "../../src/client/Journal.ts"
 import { kinds } from "../../src/platform/crypto/Tokens.ts"
+import { freePort } from "../../test/support/network/FreePort.ts"
 
 export class DemoError extends Data.TaggedError("DemoError")<{ readonly message: string }> {}
 
@@ -168,7 +168,7 @@ const temporary = Effect.acquireRelease(
 )
 
 const ownServer = Effect.fnUntraced(function* (scratch: string, more: Readonly<Record<string, string>>) {
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const { DATABASE_URL: _, ...rest } = process.env
   const env: NodeJS.ProcessEnv = {
     ...rest,
@@ -187,15 +187,6 @@ const ownServer = Effect.fnUntraced(function* (scratch: string, more: Readonly<R
   yield* ready(`${env["SERVICE_BASE_URL"]}/readyz`, child)
   return env
 })
-
-const freePort = async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, "close")
-  return port
-}
 
 const ready = (url: string, child: ChildProcess) =>
   Effect.tryPromise({

@@ -1,10 +1,10 @@
 /** Limits requests to Bridge endpoints, and refuses those without a bearer credential (spec 5, 7.2). */
 import { Context, Effect, Exit, Layer, Option, type Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Attempts, type Outcome } from "../platform/edge/Attempts.ts"
+import { Attempts, type Outcome } from "../platform/edge/limits/Attempts.ts"
 import { bindableCredentialOf, credentialOf } from "../platform/edge/BearerCredential.ts"
 import { presentedBy } from "../platform/edge/Presented.ts"
-import { RateLimit } from "../platform/edge/RateLimit.ts"
+import { RateLimit } from "../platform/edge/limits/RateLimit.ts"
 import { refuse as refuseBridge } from "../wire/bridges/BridgeErrors.ts"
 import { refuse as refuseEnrollment } from "../wire/bridges/EnrollmentApi.ts"
 import { refuse } from "../wire/Errors.ts"

@@ -1,7 +1,7 @@
 /** The parts of this wing that the rest of the service uses. */
 import { Layer } from "effect"
 import { Channels } from "./channels/Channels.ts"
-import { Subjects } from "./console/Subjects.ts"
+import { Subjects } from "./console/activity/Subjects.ts"
 import { Erasures } from "./erasure/Erasures.ts"
 import { Devices } from "./mobile/Devices.ts"
 import { sweeps as mobileSweeps } from "./mobile/Sweeps.ts"

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { isolation } from "../support/attacks/Isolation.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { temporaryFolder } from "../support/service/PostgresUser.ts"
+import { temporaryFolder } from "../support/database/PostgresUser.ts"
 import { seed } from "../support/run/Seed.ts"
 import { instance, Service } from "../support/service/Service.ts"
 

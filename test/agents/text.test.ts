@@ -9,7 +9,7 @@ import { format, type TokenKind, kinds } from "../../src/platform/crypto/Tokens.
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 import { send } from "../support/network/Http.ts"
-import { allRows } from "../support/run/Rows.ts"
+import { allRows } from "../support/database/Rows.ts"
 import { planted } from "../support/secrets/Planted.ts"
 
 const lines = ["memory_add title", "memory_add session_ref", "task_create title", "task_list assignee"]

@@ -7,10 +7,10 @@ import { text } from "node:stream/consumers"
 import { compileCache } from "../support/service/ServiceAdmin.ts"
 
 const folder = join(import.meta.dirname, "chaos")
-// The races run as tests of their own, in races/, and those of backups in operator/backups.test.ts. The clients are
-// installed from npm, which takes minutes. The soak takes an hour; soak-judge.test.ts tests its judge. The versions of
-// PostgreSQL run these tests themselves. An upgrade takes two minutes; docs/procedures/upgrade.test.ts runs one from this
-// release to the next.
+// The races run as tests of their own, in races/, and those of backups in operator/backups/automatic.test.ts. The
+// clients are installed from npm, which takes minutes. The soak takes an hour; soak-judge.test.ts tests its judge.
+// The versions of PostgreSQL run these tests themselves. An upgrade takes two minutes;
+// docs/procedures/upgrade.test.ts runs one from this release to the next.
 const scripts = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) =>
   /^(?!parts|requests.races|database.(backups|versions)|crashes.upgrade|clients|everything).+[/\\].+\.ts$/.test(file)
 )

@@ -12,7 +12,7 @@ import {
   post,
   refresh
 } from "../support/agents/Agent.ts"
-import { Person } from "../support/agents/Console.ts"
+import { Person } from "../support/people/Console.ts"
 import { accessToken } from "../support/bridges/Access.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { type Answer, send } from "../support/network/Http.ts"

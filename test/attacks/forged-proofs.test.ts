@@ -5,7 +5,7 @@ import { b64, type Bridge } from "../support/bridges/Bridge.ts"
 import { count, decode, encode, join, L, nonCanonical, smallOrder } from "../support/bridges/Ed25519Edges.ts"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
 import type { Answer } from "../support/network/Http.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { Service } from "../support/service/Service.ts"
 import { ask, challenged, fresh, prove } from "../support/bridges/Steps.ts"
 

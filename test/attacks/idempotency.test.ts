@@ -8,9 +8,9 @@ import { Bridge } from "../support/bridges/Bridge.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { everything, makePhone } from "../support/phones/Phone.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 import { successorOf, tokens } from "../support/bridges/Tokens.ts"
 
 interface At {

@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import type { Answer } from "../support/network/Http.ts"
 import { relay } from "../support/network/Relay.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { environment, instance, Service } from "../support/service/Service.ts"
 import { challenged, enrolled, fresh } from "../support/bridges/Steps.ts"
 

@@ -10,7 +10,7 @@ import { TestClock } from "effect/testing"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
 import { deriveFrom, KeyRing } from "../../src/platform/crypto/Derivation.ts"
 import * as Tokens from "../../src/platform/crypto/Tokens.ts"
-import { Backup } from "../../src/platform/database/Backup.ts"
+import { Backup } from "../../src/platform/backups/Backup.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
@@ -19,7 +19,7 @@ import { refresh, signIn } from "../support/agents/Agent.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { rotate, successorOf, tokens } from "../support/bridges/Tokens.ts"
 import { environment, instance } from "../support/service/Service.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 /** Tokens of Bridges that live for longer than a proof can be replayed. */
 const longLived = instance({

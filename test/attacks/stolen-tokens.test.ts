@@ -20,7 +20,7 @@ import {
 import { abortKey, confirmKey, prepareKey } from "../support/bridges/KeyRotations.ts"
 import { disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder } from "../support/bridges/Tokens.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 /** A Bridge that has proved its key and has a rotation under way, and what somebody saw of it. */

@@ -12,7 +12,7 @@ import { generateKeyPair } from "../../src/client/Crypto.ts"
 import { b64, type Bridge, makeProject } from "../support/bridges/Bridge.ts"
 import { declared, reached, rowsFor, testEach } from "../support/bridges/Codes.ts"
 import { type Ask, send } from "../support/network/Http.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { secondSignature } from "../support/bridges/SecondSignature.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {

@@ -10,7 +10,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import { type Bridge, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { firstPage } from "../support/run/Page.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
   withNewCredential,
@@ -482,6 +482,18 @@ layer(Service.layer)("re-enrollment", (it) => {
     const challenge = yield* ask(returning)
     return { bridge, firstChallenge, returning, challenge, before }
   })
+
+  it.effect("is in the audit row of its credential", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { credential_id } = (yield* reenrolled).returning
+      const [row] = yield* sql<{ bridge_id: string }>`
+        select subject->>'bridge_id' as bridge_id
+          from audit_event
+         where action = 'bridge_credential.issued' and subject->>'credential_id' = ${credential_id}`
+      assert.isNotNull(row!.bridge_id)
+    })
+  )
 
   it.effect("changes neither key nor token before the proof", () =>
     Effect.gen(function* () {

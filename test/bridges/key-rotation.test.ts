@@ -1,6 +1,6 @@
 /** Key rotation: both keys prove the change, every answer can be repeated, and nothing else happens meanwhile. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { sweeps } from "../../src/bridges/Wing.ts"
@@ -8,6 +8,7 @@ import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { fingerprint, generateKeyPair } from "../../src/client/Crypto.ts"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { rotations } from "../../src/platform/metrics/Metrics.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
 import { ask, askProven, proofFor } from "../support/bridges/DpopProofs.ts"
@@ -222,12 +223,15 @@ layer(Service.layer)("key rotation", (it) => {
       const on = yield* keyRotating
       const held = yield* askProven(on, "prepare", on.token, on.old)
       expect(held, "bridge_key_rotation_in_progress")
-      assert.isAbove(Number(held.headers.get("retry-after")), 200)
+      assert.strictEqual(held.headers.get("retry-after"), "300")
       yield* minutes(6)
       const prepared = yield* askProven(on, "prepare", on.token, on.old)
       expect(prepared, 201)
-      expect(yield* prepareKey(on, on.token, on.old, on.next, "k2"), "bridge_rotation_in_progress")
-      yield* minutes(6)
+      yield* minutes(1)
+      const waits = yield* prepareKey(on, on.token, on.old, on.next, "k2")
+      expect(waits, "bridge_rotation_in_progress")
+      assert.strictEqual(waits.headers.get("retry-after"), "240")
+      yield* minutes(5)
       expect(yield* prepareKey(on, on.token, on.old, on.next, "k2"), 201)
     })
   )
@@ -327,13 +331,15 @@ layer(Service.layer)("key rotation", (it) => {
       yield* minutes(1)
       assert.deepStrictEqual(yield* bridges.requireKeyRotation(project_id, bridge_id), first)
       assert.strictEqual((yield* askProven(on, "self", on.token, on.old)).body.key.rotation_required, true)
-      // The same key enrolled again is as unwanted as before.
+      const { key_since } = yield* shown(on.bridge)
+      // The same key enrolled again is as unwanted as before, and as old.
       yield* minutes(1)
       const { token } = yield* holder(yield* withNewCredential(on.bridge, { reenroll: bridge_id }), "after")
       assert.deepStrictEqual(
         (yield* shown(on.bridge)).tokens.map(({ state }) => state),
         ["active", "revoked"]
       )
+      assert.deepStrictEqual((yield* shown(on.bridge)).key_since, key_since)
       assert.strictEqual((yield* askProven(on, "self", token, on.old)).body.key.rotation_required, true)
       const prepared = (yield* prepareKey(on, token, on.old, on.next)).body
       expect(yield* confirmKey(on, token, on.old, on.next, prepared), 200)
@@ -346,6 +352,23 @@ layer(Service.layer)("key rotation", (it) => {
     })
   )
 
+  it.effect("each step is counted under its name", () =>
+    Effect.gen(function* () {
+      const counts = Effect.forEach(["prepare_key", "abort_key", "confirm_key"], (step) =>
+        Effect.map(Metric.value(rotations(step, "ok")), (state) => (state as Metric.CounterState<number>).count)
+      )
+      const before = yield* counts
+      const on = yield* keyRotating
+      expect(yield* abortKey(on, on.token, on.old, on.prepared), 200)
+      const { body } = yield* prepareKey(on, on.token, on.old, on.next, "k2")
+      expect(yield* confirmKey(on, on.token, on.old, on.next, body), 200)
+      assert.deepStrictEqual(
+        (yield* counts).map((count, n) => count - before[n]!),
+        [2, 1, 1]
+      )
+    })
+  )
+
   it.effect("a Bridge may prepare 20 key rotations an hour", () =>
     Effect.gen(function* () {
       const on = { ...(yield* keyHolder), url: (yield* instance({ SERVICE_RATE_LIMITS: "on" })).url }
@@ -353,8 +376,11 @@ layer(Service.layer)("key rotation", (it) => {
         const { body } = yield* prepareKey(on, on.token, on.old, on.next, `k${turn}`)
         expect(yield* abortKey(on, on.token, on.old, body, `a${turn}`), 200)
       }
-      expect(yield* prepareKey(on, on.token, on.old, on.next, "more"), "rate_limited")
-      yield* minutes(60)
+      yield* minutes(10)
+      const limited = yield* prepareKey(on, on.token, on.old, on.next, "more")
+      expect(limited, "rate_limited")
+      assert.strictEqual(limited.headers.get("retry-after"), "3000")
+      yield* minutes(50)
       expect(yield* prepareKey(on, on.token, on.old, on.next, "more"), 201)
     })
   )

@@ -13,7 +13,7 @@ import { askProven } from "../support/bridges/DpopProofs.ts"
 import { keyRotating } from "../support/bridges/KeyRotations.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import type { Answer } from "../support/network/Http.ts"
-import { unchanged } from "../support/run/Rows.ts"
+import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, type Tokens as Endpoints, tokens } from "../support/bridges/Tokens.ts"
@@ -783,6 +783,13 @@ layer(Service.layer)("the codes of rotation", (it) => {
     ...retiredRows
   ]
   testEach(it, rows)
+
+  it.effect("the retired endpoint names the one that replaces it", () =>
+    Effect.gen(function* () {
+      const { headers } = yield* tokens(yield* Service).at("rotate", {})
+      assert.strictEqual(headers.get("link"), '</bridge/v1/tokens/rotate/prepare>; rel="successor-version"')
+    })
+  )
 
   it("each endpoint answers exactly the codes that it declares", () => {
     const all = [...declared("rotation"), ...declared("retired")]

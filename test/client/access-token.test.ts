@@ -14,7 +14,7 @@ import { knock } from "../support/agents/OAuthProofs.ts"
 import { makeProject } from "../support/bridges/Bridge.ts"
 import { newcomer } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
 

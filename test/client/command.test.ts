@@ -52,11 +52,12 @@ layer(Service.layer)("the command bridge", (it) => {
     () =>
       Effect.gen(function* () {
         const { flags, identity, service, state } = yield* prepared
-        const enrolled = yield* bridge("enroll", ...flags, ...state, "--json")
+        const enrolled = yield* bridge("enroll", ...flags, "--device-id", "desk", ...state, "--json")
         assert.strictEqual(enrolled.code, 0, enrolled.err)
         assert.strictEqual(JSON.parse(enrolled.out).bridge_id, "laptop")
-        const again = yield* bridge("enroll", "--credential-file", flags.at(-1)!, ...state)
+        const again = yield* bridge("enroll", "--credential-file", flags.at(-1)!, ...state, "--json")
         assert.strictEqual(again.code, 0, again.err)
+        assert.strictEqual(JSON.parse(again.out).device_id, "desk")
         const status = yield* bridge("status", ...state, "--json")
         assert.isAbove(JSON.parse(status.out).seconds_left, -1)
         assert.strictEqual((yield* bridge("rotate", ...state)).code, 0)

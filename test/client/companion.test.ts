@@ -18,8 +18,8 @@ import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
 import { Browser, makeToken, reachable } from "../support/agents/Agent.ts"
 import { relay } from "../support/network/Relay.ts"
 import { Service } from "../support/service/Service.ts"
-import { makeApp, redirectUri } from "../support/agents/SignIn.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { makeApp, redirectUri } from "../support/people/SignIn.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClient.layer).pipe(
   Layer.provideMerge(TestDatabase.sql)

@@ -8,7 +8,7 @@ import { credentialOf } from "../../src/platform/edge/BearerCredential.ts"
 import * as OAuthClient from "../../src/client/OAuthClient.ts"
 import { Browser, callback, makeClient, makeToken, reachable } from "../support/agents/Agent.ts"
 import { Service } from "../support/service/Service.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClient.layer).pipe(
   Layer.provideMerge(TestDatabase.sql)

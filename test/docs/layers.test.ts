@@ -89,7 +89,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/main.ts", imports("../cli/service-admin.ts"), outside],
   ["src/main.ts", imports("../cli/support/remote/Served.ts")],
   ["src/App.ts", imports("../cli/support/remote/Served.ts"), outside],
-  ["src/platform/database/Database.ts", imports("../../../test/support/run/Cluster.ts"), outside],
+  ["src/platform/database/Database.ts", imports("../../../test/support/database/Cluster.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../bench/support/load.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../scripts/build.mjs"), outside],
 
@@ -116,7 +116,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/platform/audit/Settings.ts", "export const { env: kept } = process", "environment is read"],
   ["src/platform/settings/Settings.ts", `import { env } from "node:process"; export const all = env`],
   ["cli/commands/bridges.ts", "export const today = new Date()", "database clock"],
-  ["test/platform/clock.test.ts", "export const today = new Date()"]
+  ["test/platform/database/clock.test.ts", "export const today = new Date()"]
 ]
 
 const cycles: typeof layers = [

@@ -122,7 +122,7 @@ describe("docs/protocol.md", () => {
 describe("the part of docs/protocol.md about passkeys", () => {
   it("lists the codes that a script gets, with their statuses", () => {
     const documented = rows(sections(text, 2).get("Passkeys")!).filter(({ Code }) => Code !== undefined)
-    const http = read("src/signin/passkeys/Http.ts") + read("src/platform/edge/RateLimit.ts")
+    const http = read("src/signin/passkeys/Http.ts") + read("src/platform/edge/limits/RateLimit.ts")
     const raised = [...http.matchAll(/refuse\("(\w+)"/g)].map(([, code]) => code!)
     const ofOptions = [
       "token_session_required",

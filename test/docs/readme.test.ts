@@ -1,18 +1,19 @@
 /** README.md: its commands exist, its walkthrough enrolls a Bridge, its tables list the folders and pages. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { execFile, execFileSync, spawn, spawnSync } from "node:child_process"
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { execFile, spawn, spawnSync } from "node:child_process"
+import { readdirSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Context, Effect, Layer } from "effect"
 import { packageRoot } from "../support/run/Root.ts"
 import { authorizeQuery, Browser, callback } from "../support/agents/Agent.ts"
+import { repositoryIn } from "../support/agents/Repository.ts"
 import { checkout } from "../support/service/Checkout.ts"
 import { blocks, read, rows } from "../support/run/Markdown.ts"
 import { freePort } from "../support/network/FreePort.ts"
-import { Person } from "../support/agents/Console.ts"
-import { end } from "../support/service/PostgresUser.ts"
+import { Person } from "../support/people/Console.ts"
+import { end } from "../support/database/PostgresUser.ts"
 
 const text = read("README.md")
 const commands = blocks(text, "sh")
@@ -29,21 +30,6 @@ const ready = async (url: string): Promise<void> => {
   if (answer?.status === 200) return
   await setTimeout(100)
   return ready(url)
-}
-
-/** A repository with one file in one commit. */
-const oneFile = (folder: string) => {
-  const repository = join(folder, "guide")
-  mkdirSync(repository)
-  const git = (...args: ReadonlyArray<string>) =>
-    execFileSync("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
-      encoding: "utf8"
-    }).trim()
-  git("init", "-q")
-  writeFileSync(join(repository, "guide.md"), "# Guide\n")
-  git("add", "-A")
-  git("commit", "-qm", "guide")
-  return { repository, commit: git("rev-parse", "HEAD") }
 }
 
 /** The field names of a schema, read from its source file. */
@@ -208,7 +194,8 @@ layer(Newcomer.layer, { timeout: "3 minutes" })("README.md, run from top to bott
           "--url",
           "https://ntfy.sh/first-bridge"
         )
-        const { commit, repository } = oneFile(folder)
+        const repository = join(folder, "guide")
+        const commit = repositoryIn(repository).commit({ "guide.md": "# Guide\n" })
         const at = ["--repository", repository, "--label", "me/guide", "--commit", commit, "--path", "guide.md"]
         yield* admin("pin-document", "--project", project_id, ...at)
 

@@ -124,5 +124,21 @@ it("doctor fails while a key is missing on which a channel depends", { timeout: 
   expect(await doctor(`${key("two")},${key("one")}`)).toEqual([])
   expect(await doctor(key("two"))).toMatchObject([{ status: "fail", message: expect.stringContaining("The key one ") }])
   result(await run("revoke-channel", "--channel", channel_id))
+  // A browser that was revoked, too, still names the key with which it subscribed.
+  await service.query(
+    "service",
+    `with subscribed as (
+       insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
+       values (gen_random_uuid(), sha256('x') || sha256('y') || '\\x04', sha256('salt'), 'one', now(), now())
+       returning web_push_key_id
+     ), browser as (
+       select jsonb_build_object('device_id', gen_random_uuid(), 'provider', 'webpush', 'environment', 'web',
+                                 'subject', gen_random_uuid(), 'web_push_key_id', web_push_key_id) as changes
+         from subscribed
+     )
+     insert into mobile_device
+     select (jsonb_populate_record(d, changes)).* from mobile_device d, browser where device_id = $1`,
+    [channel_id]
+  )
   expect(await doctor(key("two"))).toEqual([])
 })

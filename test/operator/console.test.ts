@@ -8,7 +8,7 @@ import { operator } from "../../src/platform/settings/Operator.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { SqlClient } from "effect/sql"
 import { makeToken } from "../support/agents/Agent.ts"
-import { Person } from "../support/agents/Console.ts"
+import { Person } from "../support/people/Console.ts"
 import { Service } from "../support/service/Service.ts"
 import { admin, refusal, result } from "../support/service/ServiceAdmin.ts"
 

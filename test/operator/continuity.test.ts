@@ -1,9 +1,8 @@
 /** The operator's commands for documents, memory, and export and import of projects. */
-import { execFileSync } from "node:child_process"
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { hasGit } from "../support/agents/Repository.ts"
+import { hasGit, repositoryIn } from "../support/agents/Repository.ts"
 import { refusal, result, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
@@ -194,16 +193,8 @@ describe("documents", () => {
   it("are pinned, listed and unpinned", async ({ skip }) => {
     if (!hasGit) skip("needs git")
     const repository = join(service.folder, "repository")
-    mkdirSync(repository)
-    const git = (...args: ReadonlyArray<string>) =>
-      execFileSync("git", ["-C", repository, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
-        encoding: "utf8"
-      }).trim()
-    git("init", "-q")
-    writeFileSync(join(repository, "guide.md"), "# Guide\n")
-    git("add", "-A")
-    git("commit", "-qm", "test")
-    const place = ["--repository", repository, "--label", "acme/shop", "--commit", git("rev-parse", "HEAD")]
+    const { commit, git } = repositoryIn(repository)
+    const place = ["--repository", repository, "--label", "acme/shop", "--commit", commit({ "guide.md": "# Guide\n" })]
     const pinned = result(await json("pin-document", "--project", from, ...place, "--path", "guide.md", "--bootstrap"))
     expect(pinned).toMatchObject({ size_bytes: 8, blob_oid: git("rev-parse", "HEAD:guide.md") })
     const { document_id } = pinned as { document_id: string }

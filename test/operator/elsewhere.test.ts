@@ -4,7 +4,7 @@ import { Context, Duration, Effect, Fiber, Layer, Redacted, Schema } from "effec
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
@@ -18,14 +18,14 @@ import { ServiceUrl } from "../../cli/support/remote/Target.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
 import { Commands, type RemoteCommand } from "../../src/operator/Commands.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
-import { command, makeOperatorToken } from "../support/agents/Operator.ts"
+import { findToken, format } from "../../src/platform/crypto/Tokens.ts"
+import { command, makeOperatorToken } from "../support/people/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
 import { read } from "../support/run/Markdown.ts"
 import { firstPage } from "../support/run/Page.ts"
 import { packageRoot } from "../support/run/Root.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { forAll } from "../support/run/Property.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { refusal, result, serviceAdmin } from "../support/service/ServiceAdmin.ts"
@@ -101,8 +101,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const { recorded, url } = yield* recorder(service.url)
       writeFileSync(join(home, "token"), yield* makeOperatorToken(service))
       const local = elsewhere(home)
-      const set = ["set-profile", "--name", "shop", "--url", url, "--token-file", join(home, "token")]
+      const set = ["set-profile", "--name", "shop", "--url", `${url}/`, "--token-file", join(home, "token")]
       assert.deepInclude(result(yield* local(...set, "--json")), { name: "shop", url, project: null })
+      assert.strictEqual(statSync(join(home, "bridge-service/profiles.json")).mode & 0o777, 0o600)
       const run = elsewhere(home, { SERVICE_PROFILE: "shop" })
       const json = (...args: ReadonlyArray<string>) => Effect.map(run(...args, "--json"), result)
 
@@ -378,6 +379,15 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
     })
   )
 
+  it.effect("say that the token is not accepted", () =>
+    Effect.gen(function* () {
+      const { url: origin } = yield* Service
+      const token = format("sop", new Uint8Array(32).fill(7))
+      const { message } = yield* Effect.flip(call({ origin, token, project: undefined }, "status", {}))
+      assert.include(message, `${origin} does not accept the operator token`)
+    })
+  )
+
   it.effect("show first what they are about to end, and ask where they were called", () =>
     Effect.gen(function* () {
       const service = yield* Service
@@ -435,6 +445,10 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.deepInclude(yield* of("list-projects", "--profile", "none"), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", "--service", service.url), { code: "target_error" })
       assert.deepInclude(yield* of("list-projects", ...there, "--profile", "x"), { code: "target_error" })
+      const many = ["create-bridge-enrollment-credential", "--project", "Harbour", "--account-reference", "github:octo"]
+      assert.deepInclude(yield* of(...many, "--count", "101", "--out-dir", join(home, "many"), ...there), {
+        code: "too_many"
+      })
       const plain = ["--service", "http://bridges.example.com", "--operator-token-file", file]
       assert.deepInclude(yield* of("list-projects", ...plain), { code: "target_error" })
       const away = yield* of(
@@ -448,7 +462,12 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       )
       assert.match(away.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*is not done twice\.$/)
       writeFileSync(file, "spt_wrong")
-      assert.deepInclude(yield* of("list-projects", ...there), { message: `${file} does not hold an operator token.` })
+      const shop = { url: service.url, token_file: "/nowhere", project: null }
+      mkdirSync(join(home, "bridge-service"))
+      writeFileSync(join(home, "bridge-service/profiles.json"), JSON.stringify({ shop }))
+      assert.deepInclude(yield* of("list-projects", "--profile", "shop", "--operator-token-file", file), {
+        message: `${file} does not hold an operator token.`
+      })
       assert.deepInclude(yield* of("remove-profile", "--name", "none"), { code: "profile_not_found" })
     })
   )

@@ -7,6 +7,7 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync
@@ -86,7 +87,7 @@ describe("import-memory", () => {
       tags: ["person"],
       body: "- Prefers “tabs”\n- Line one\n  line two\n- works on: Shop"
     })
-    expect(result(await bring("server-memory", file))).toMatchObject({ ...nothingNew, unchanged: 2 })
+    expect(result(await bring("server-memory", file))).toMatchObject({ ...nothingNew, unchanged: 2, items: [] })
   })
 
   it("imports the notes of a repository, leaves out links within it, and says before what becomes of what", async () => {
@@ -180,6 +181,7 @@ describe("export-project --format markdown", () => {
       notes,
       readdirSync(notes).find((name) => name.startsWith("setup-"))!
     )
+    expect(statSync(setup).mode & 0o777).toBe(0o600)
     writeFileSync(setup, readFileSync(setup, "utf8").replace("Run it.", "Run it twice."))
     expect(result(await bring("markdown", out))).toMatchObject({ entries_superseded: 1, unchanged: 5 })
   })

@@ -1,6 +1,6 @@
 /** Metrics for Prometheus on a separate port, and telemetry for a collector; neither contains a secret. */
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Schedule } from "effect"
+import { assert, it as test, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Metric, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { once } from "node:events"
@@ -13,6 +13,7 @@ import { join } from "node:path"
 import { sweeps } from "../../src/App.ts"
 import { Gauges } from "../../src/people/operator/Gauges.ts"
 import { Backups } from "../../src/platform/backups/Backups.ts"
+import { counted, enrollments } from "../../src/platform/metrics/Metrics.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
 import { cpuSeconds, fileLimit, rssMib } from "../support/run/Proc.ts"
@@ -23,7 +24,7 @@ import { freePort } from "../support/network/FreePort.ts"
 import { serviceProcess } from "../support/service/Process.ts"
 import { faultyDatabase } from "../support/service/Faults.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 import { fresh } from "../support/bridges/Steps.ts"
 
 const started = Effect.fnUntraced(function* (processes: string) {
@@ -415,3 +416,23 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 })
+
+test.effect.each([
+  ["ok", Effect.void],
+  ["bridge_revoked", Effect.fail({ _tag: "bridge_revoked" })],
+  ["internal_error", Effect.die(new Error("A planted defect"))],
+  ["cancelled", Effect.interrupt]
+] as ReadonlyArray<readonly [string, Effect.Effect<void, { readonly _tag: string }>]>)(
+  "counts a step once by its outcome: %s",
+  ([code, step]) =>
+    Effect.gen(function* () {
+      const codes = ["ok", "bridge_revoked", "internal_error", "cancelled"]
+      const name = `step that ends with ${code}`
+      yield* Effect.exit(counted(enrollments, name)(step))
+      const counts = yield* Effect.forEach(codes, (one) => Metric.value(enrollments(name, one)))
+      assert.deepStrictEqual(
+        counts.map((state) => (state as Metric.CounterState<number>).count),
+        codes.map((one) => (one === code ? 1 : 0))
+      )
+    })
+)

@@ -92,6 +92,7 @@ it("scan-project names the row, the field and the kind of every secret, whatever
   const plain = await service.on("service").run("scan-project", "--project", other)
   expect(plain.code).toBe(1)
   expect(plain.stdout).toContain("pinned_document")
+  expect(plain.stdout).toMatch(/^Next: .*replace each secret/m)
   expect(plain.stdout).not.toContain(github)
 })
 

@@ -17,10 +17,10 @@ import { startEmbedder } from "../support/agents/Embedder.ts"
 import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
 import { Agent, issueToken } from "../support/agents/McpAgent.ts"
 import { repository } from "../support/agents/Repository.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 import { makePhone } from "../support/phones/Phone.ts"
-import { bigProject, fill } from "../support/run/Fill.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { bigProject, fill } from "../support/database/Fill.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { instance } from "../support/service/Service.ts"
 
 /** A word that the database's own rows never hold. */

@@ -14,10 +14,10 @@ import {
   BackupOfAnotherKey,
   BackupOfAnotherVersion,
   BackupUnsigned
-} from "../../src/platform/database/Backup.ts"
+} from "../../src/platform/backups/Backup.ts"
 import { type Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
-import { temporaryFolder } from "../support/service/PostgresUser.ts"
+import { temporaryFolder } from "../support/database/PostgresUser.ts"
 
 describe("the service looks for a backup that is due", () => {
   /** How often it has looked after so much time; `turn` is what it does each time. */

@@ -11,7 +11,7 @@ import { parseSync } from "oxc-parser"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "vitest"
-import { printed } from "../../cli/support/Print.ts"
+import { printed } from "../../cli/support/terminal/Print.ts"
 import { canonical } from "../../src/agents/continuity/Idempotency.ts"
 import { findHiddenIn, shown } from "../../src/agents/continuity/Shown.ts"
 import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "../../src/agents/documents/Fragment.ts"
@@ -22,7 +22,7 @@ import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/m
 import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/State.ts"
-import { lines as linesOfBackup } from "../../src/platform/database/BackupLines.ts"
+import { lines as linesOfBackup } from "../../src/platform/backups/BackupLines.ts"
 import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
@@ -128,7 +128,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/platform/settings/DataFolder.ts", /^[\w./-]+$/, operator, ["", "a", "!"]],
   [
-    "src/platform/settings/Settings.ts",
+    "src/platform/settings/Kinds.ts",
     /^[a-z0-9-]+(\.[a-z0-9-]+)+$/,
     operator,
     ["", "a", "!"],

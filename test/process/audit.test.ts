@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { serviceProcess } from "../support/service/Process.ts"
 import { admin } from "../support/service/ServiceAdmin.ts"
 

@@ -16,8 +16,8 @@ import { relay } from "../support/network/Relay.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { challenged, fresh } from "../support/bridges/Steps.ts"
 import { recording } from "../support/run/Lines.ts"
-import { servingAccount, TestDatabase } from "../support/run/TestDatabase.ts"
-import { waitingForLock } from "../support/run/Waiting.ts"
+import { servingAccount, TestDatabase } from "../support/database/TestDatabase.ts"
+import { waitingForLock } from "../support/database/Locks.ts"
 
 /** An instance whose database connection can be cut, and what it logs. */
 const cuttable = Effect.gen(function* () {

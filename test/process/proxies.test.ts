@@ -8,6 +8,7 @@ import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { freePort } from "../support/network/FreePort.ts"
 import { packageRoot } from "../support/run/Root.ts"
 
 const listening = (server: Server) =>
@@ -31,8 +32,6 @@ const dying = Effect.gen(function* () {
   )
   return { port, seen }
 })
-
-const freePort = Effect.scoped(listening(createServer()))
 
 const scratch = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "proxies-test-"))),

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import { notificationKindNames, notificationKinds } from "../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify, outcomesOf } from "../support/service/Delivery.ts"
 import { everything, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const withPhone = Effect.fnUntraced(function* (given: Parameters<typeof makeRegisteredPhone>[2] = {}) {
   const on = yield* Delivery
@@ -77,19 +77,21 @@ layer(Delivery.layer)("a notification", (it) => {
     )
   }
 
-  it.effect("supersedes a waiting one about the same subject", () =>
+  it.effect.each([
+    ["task.blocked", "task.needs_decision", "task.completed"],
+    ["bridge.enrolled", "bridge.rotation_failed", "bridge.revoked"]
+  ] as const)("supersedes waiting ones about the same subject: %s, %s, %s", (kinds) =>
     Effect.gen(function* () {
       const { on, person, phone, received } = yield* withPhone()
-      const about = yield* notify(on, person.project_id, "task.blocked")
-      yield* TestClock.adjust("1 second")
-      yield* notify(on, person.project_id, "task.needs_decision", about)
+      const about = yield* notify(on, person.project_id, kinds[0])
+      for (const kind of kinds.slice(1)) {
+        yield* TestClock.adjust("1 second")
+        yield* notify(on, person.project_id, kind, about)
+      }
       yield* drain(on.worker)
       assert.deepStrictEqual(
         (yield* deliveriesOf(phone.device_id)).map(({ kind, state }) => [kind, state]),
-        [
-          ["task.blocked", "superseded"],
-          ["task.needs_decision", "delivered"]
-        ]
+        kinds.map((kind, n) => [kind, n < 2 ? "superseded" : "delivered"])
       )
       assert.strictEqual(received().length, 1)
     })

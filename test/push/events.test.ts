@@ -12,7 +12,7 @@ import { deliveriesOf, Delivery, notify } from "../support/service/Delivery.ts"
 import { instance } from "../support/service/Service.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 import { successorOf, tokens } from "../support/bridges/Tokens.ts"
 
 /** A phone of the project; `kinds`: the notifications written for it since, oldest first. */

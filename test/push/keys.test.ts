@@ -8,9 +8,9 @@ import { setTimeout } from "node:timers/promises"
 import { PushAdmin } from "../../src/push/admin/PushAdmin.ts"
 import { apnsOf, deliveriesOf, Delivery, drain, notify, workerOf } from "../support/service/Delivery.ts"
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { allRows } from "../support/run/Rows.ts"
+import { allRows } from "../support/database/Rows.ts"
 import { instance } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const key = (name: string) => `${name}:${randomBytes(32).toString("base64")}`
 

@@ -7,7 +7,7 @@ import { pushPauses } from "../../src/platform/metrics/Metrics.ts"
 import type { Fault } from "../support/phones/ApnsSimulator.ts"
 import { deliveriesOf, Delivery, drain, notify, outcomesOf } from "../support/service/Delivery.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const now = Effect.clockWith((clock) => clock.currentTimeMillis)
 

@@ -17,11 +17,11 @@ import type { Answer } from "../support/network/Http.ts"
 import { recording } from "../support/run/Lines.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { allRows } from "../support/run/Rows.ts"
+import { allRows } from "../support/database/Rows.ts"
 import { search, utf8 } from "../support/attacks/Canaries.ts"
 import { filesSince, lsn, rowsAsText } from "../support/attacks/Secrets.ts"
 import { instance } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const key = (id: string) => `${id}:${randomBytes(32).toString("base64")}`
 

@@ -9,7 +9,7 @@ import { apnsSimulator, settingsFor } from "../support/phones/ApnsSimulator.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { serviceProcess } from "../support/service/Process.ts"
 import { Service } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "bridge-service-test-"))),

@@ -10,8 +10,8 @@ import { Clients } from "../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { sweeps as pushSweeps } from "../../src/push/Wing.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../support/service/Delivery.ts"
-import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePhone, makeRegisteredPhone, storedDevice } from "../support/phones/Phone.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const sweep = Effect.provide(sweepOnce([...mobileSweeps, ...pushSweeps]), DatabaseClock.layerLocal)
 
@@ -20,17 +20,6 @@ const withPhone = Effect.gen(function* () {
   const person = yield* makePerson(on)
   return { on, person, phone: yield* makeRegisteredPhone(on, person) }
 })
-
-const deviceOf = (device_id: string) =>
-  SqlClient.SqlClient.use((sql) =>
-    Effect.map(
-      sql<{ readonly state: string; readonly state_reason: string | null; readonly secrets: number }>`
-        select state, state_reason, num_nonnulls(token_key_id, token_sealed, token_lookup) as secrets
-          from mobile_device
-         where device_id = ${device_id}::uuid`,
-      ([row]) => row
-    )
-  )
 
 const grantOf = (device_id: string) =>
   SqlClient.SqlClient.use((sql) =>
@@ -49,7 +38,7 @@ layer(Delivery.layer)("the sweeper", (it) => {
       yield* notify(on, person.project_id)
       yield* Context.get(on.services, Grants).revoke(yield* grantOf(phone.device_id))
       yield* sweep
-      assert.deepStrictEqual(yield* deviceOf(phone.device_id), {
+      assert.deepStrictEqual(yield* storedDevice(phone.device_id), {
         state: "revoked",
         state_reason: "sign_in_ended",
         secrets: 0
@@ -58,7 +47,7 @@ layer(Delivery.layer)("the sweeper", (it) => {
         state: "suppressed",
         last_reason: "not_authorized"
       })
-      assert.deepInclude(yield* deviceOf(other.device_id), { state: "active", secrets: 3 })
+      assert.deepInclude(yield* storedDevice(other.device_id), { state: "active", secrets: 3 })
     })
   )
 
@@ -67,7 +56,7 @@ layer(Delivery.layer)("the sweeper", (it) => {
       const { on, person, phone } = yield* withPhone
       yield* Context.get(on.services, Clients).disable(person.client_id)
       yield* sweep
-      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "revoked", secrets: 0 })
+      assert.deepInclude(yield* storedDevice(phone.device_id), { state: "revoked", secrets: 0 })
     })
   )
 
@@ -76,7 +65,7 @@ layer(Delivery.layer)("the sweeper", (it) => {
       const { phone } = yield* withPhone
       yield* TestClock.adjust(Duration.days(91))
       yield* sweep
-      assert.deepInclude(yield* deviceOf(phone.device_id), { state: "revoked", secrets: 0 })
+      assert.deepInclude(yield* storedDevice(phone.device_id), { state: "revoked", secrets: 0 })
     })
   )
 
@@ -132,7 +121,7 @@ layer(Delivery.layer)("the sweeper", (it) => {
       yield* TestClock.adjust("1 second")
       yield* sweep
       assert.deepStrictEqual(yield* remaining, { devices: 1, registrations: 0, notifications: 0 })
-      assert.deepInclude(yield* deviceOf(alive.device_id), { state: "active" })
+      assert.deepInclude(yield* storedDevice(alive.device_id), { state: "active" })
     })
   )
 })

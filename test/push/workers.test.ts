@@ -9,7 +9,7 @@ import { apnsOf, deliveriesOf, Delivery, drain, notify, workerOf } from "../supp
 import { makePhone, makeRegisteredPhone } from "../support/phones/Phone.ts"
 import { rounds } from "../support/attacks/Race.ts"
 import { instance } from "../support/service/Service.ts"
-import { makePerson } from "../support/agents/SignIn.ts"
+import { makePerson } from "../support/people/SignIn.ts"
 
 const replica = Effect.gen(function* () {
   const { simulator } = yield* Delivery

@@ -183,6 +183,7 @@ layer(Service.layer)("a project token", (it) => {
       assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
       yield* tokens.revoke(other.token_id)
       assert.deepEqual((yield* tokens.revoke(token_id)).grant_ids, grant_ids)
+      yield* grants.revoke(grant_ids[0]!)
       const after = yield* grants.list(project_id, firstPage)
       const endedByIt = after.filter((grant) => grant_ids.includes(grant.grant_id))
       assert.deepEqual(

@@ -12,9 +12,9 @@ import { keyOfPasskey, PersonKeys } from "../../src/signin/passkeys/PersonKeys.t
 import { relyingPartyOf } from "../../src/signin/passkeys/RelyingParty.ts"
 import { answerOf, authorizeQuery, Browser, makeClient, makeToken } from "../support/agents/Agent.ts"
 import { ask } from "../support/agents/Answers.ts"
-import { byCertificate, byOwnKey } from "../support/agents/Attestation.ts"
+import { byCertificate, byOwnKey } from "../support/people/Attestation.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { csrfOf, Person } from "../support/agents/Console.ts"
+import { csrfOf, Person } from "../support/people/Console.ts"
 import {
   addKey,
   Authenticator,
@@ -24,9 +24,9 @@ import {
   optionsToSignIn,
   type Said,
   signInWith
-} from "../support/agents/Passkey.ts"
+} from "../support/people/Passkey.ts"
 import { firstPage } from "../support/run/Page.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 const settings = { SERVICE_BASE_URL: named }
@@ -89,6 +89,7 @@ layer(Named)("a passkey", (it) => {
       assert.deepInclude(answer.body, {
         rp: { id: "localhost", name: "Bridge Service" },
         attestation: "none",
+        timeout: 300_000,
         pubKeyCredParams: [-8, -7, -257].map((alg) => ({ type: "public-key", alg })),
         authenticatorSelection: { residentKey: "required", requireResidentKey: true, userVerification: "required" },
         excludeCredentials: [{ type: "public-key", id: authenticator.id }],
@@ -104,7 +105,13 @@ layer(Named)("a passkey", (it) => {
         /^console_presession_8787=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=300$/
       )
       assert.strictEqual(Buffer.from(asked.body.challenge, "base64url").length, 32)
-      assert.deepInclude(asked.body, { rpId: "localhost", allowCredentials: [], userVerification: "required" })
+      assert.deepInclude(asked.body, {
+        rpId: "localhost",
+        allowCredentials: [],
+        userVerification: "required",
+        timeout: 300_000
+      })
+      for (const { headers } of [answer, asked]) assert.strictEqual(headers.get("cache-control"), "no-store")
     })
   )
 
@@ -429,6 +436,13 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
+  it.effect("of a project that does not exist is not listed as none", () =>
+    Effect.gen(function* () {
+      const failed = yield* Effect.flip(keysOf("01990000-0000-7000-8000-000000000000"))
+      assert.strictEqual(failed._tag, "project_not_found")
+    })
+  )
+
   it.effect("is renamed and removed by its own person only", () =>
     Effect.gen(function* () {
       const { person, project_id } = yield* holder({ role: "reader" })
@@ -680,6 +694,18 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
+  it.effect("belongs to a cookie of this host alone, if the service has TLS", () =>
+    Effect.gen(function* () {
+      const base = "https://bridge.example"
+      const { url } = yield* instance({ SERVICE_BASE_URL: base })
+      const { headers } = yield* new Person(url, base).post("/console/sign-in/options", {})
+      assert.match(
+        headers.get("set-cookie")!,
+        /^__Host-console_presession=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=300$/
+      )
+    })
+  )
+
   it.effect("is of the base URL's host, if that is a name", () =>
     Effect.sync(() => {
       const of = (url: string) => relyingPartyOf(new URL(url))?.id
@@ -783,6 +809,19 @@ layer(Named)("at consent, a passkey", (it) => {
       const shown = yield* browser.submit(page, { credential })
       const pressed = yield* attacker.submit(shown, { decision: "allow" })
       assert.strictEqual(pressed.status, 403)
+    })
+  )
+
+  it.effect("is tried 20 times at once by an address", () =>
+    Effect.gen(function* () {
+      const on = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      const browser = new Browser(on.url)
+      const page = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(on) }))
+      const answers = yield* Effect.replicateEffect(browser.submit(page, { credential: "{}" }), 21)
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [...Array.from({ length: 20 }, () => 422), 429]
+      )
     })
   )
 

@@ -1,16 +1,23 @@
 /** Sessions of the console at their service: what opens one, what ends one, and how many a project may have. */
-import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Option, Redacted } from "effect"
+import { assert, it as test, layer } from "@effect/vitest"
+import { ConfigProvider, Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
+import { type Share, Shares } from "../../src/platform/database/Shares.ts"
+import { Attempts } from "../../src/platform/edge/limits/Attempts.ts"
+import { RateLimit } from "../../src/platform/edge/limits/RateLimit.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
 import { openSessions } from "../../src/platform/sql/OpenSession.ts"
+import { sessionCookie } from "../../src/signin/sessions/SessionCookie.ts"
 import { Sessions } from "../../src/signin/sessions/Sessions.ts"
+import { refuse } from "../../src/wire/Errors.ts"
+import { Caller } from "../../src/wire/Headers.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { firstPage } from "../support/run/Page.ts"
-import { instance, Service } from "../support/service/Service.ts"
+import { environment, instance, Service } from "../support/service/Service.ts"
 
 const use = <A, E>(work: (sessions: Sessions["Service"]) => Effect.Effect<A, E>) =>
   Effect.flatMap(Service, ({ services }) => work(Context.get(services, Sessions)))
@@ -30,8 +37,14 @@ layer(Service.layer)("a session", (it) => {
   it.effect("opens with a project token, and its secret is stored as a hash only", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { token: raw } = yield* token({ label: "Ada" })
-      const { secret } = yield* signIn(raw)
+      const { project_id, token: raw } = yield* token({ label: "Ada" })
+      const caller = { address: "here", network: "here", userAgent: "Firefox" }
+      const { secret } = yield* Effect.provideService(signIn(raw), Caller, caller)
+      const listed = yield* use((sessions) => sessions.list(project_id, firstPage))
+      assert.deepStrictEqual(
+        listed.map(({ user_agent }) => user_agent),
+        ["Firefox"]
+      )
       const session = Option.getOrThrow(yield* use((sessions) => sessions.find(secret)))
       assert.strictEqual(session.token?.label, "Ada")
       const [row] = yield* sql<{ text: string }>`
@@ -265,11 +278,12 @@ layer(Service.layer)("a session", (it) => {
       const first = yield* token()
       const others = yield* Effect.forEach([1, 2], () => token({ project_id: first.project_id }))
       yield* Context.get(services, Limits).set(first.project_id, { sessions: 2 })
-      const opened = yield* Effect.forEach([first, ...others], ({ token: raw }) =>
-        Effect.tap(signIn(raw), () => TestClock.adjust("1 minute"))
-      )
+      const [older, newer] = [yield* signIn(first.token), yield* signIn(others[0]!.token)]
+      yield* TestClock.adjust("1 minute")
+      assert.isTrue(yield* isOpen(older.secret))
+      const opened = [older, newer, yield* signIn(others[1]!.token)]
       const open = yield* Effect.forEach(opened, ({ secret }) => isOpen(secret))
-      assert.deepStrictEqual(open, [false, true, true])
+      assert.deepStrictEqual(open, [true, false, true])
     })
   )
 
@@ -368,3 +382,32 @@ layer(Service.layer)("a link of open-console", (it) => {
     })
   )
 })
+
+test.effect("no cookie counts as wrong while the database is away", () =>
+  Effect.gen(function* () {
+    const { sessionOf } = yield* sessionCookie
+    const codes = yield* Effect.forEach(Array.from({ length: 300 }), (_, n) =>
+      Effect.map(Effect.flip(sessionOf({ cookies: { console_8787: `scs_${n}` } })), ({ _tag }) => _tag)
+    )
+    assert.deepStrictEqual([...new Set(codes)], ["bridge_persistence_error"])
+  }).pipe(
+    Effect.provideService(Caller, { address: "here", network: "here", userAgent: "" }),
+    Effect.provide(
+      Layer.mergeAll(
+        Attempts.layer,
+        Layer.mock(Sessions, { find: () => Effect.fail(refuse("bridge_persistence_error")) })
+      ).pipe(
+        Layer.provideMerge(RateLimit.layer),
+        Layer.provide(
+          Layer.sync(Shares, () => {
+            const shareOf = () =>
+              ({ connection: (one) => one, lookup: (one) => one, change: (one) => one }) satisfies Share
+            return { known: shareOf, unknown: shareOf }
+          })
+        ),
+        Layer.provideMerge(Settings.layer),
+        Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SERVICE_RATE_LIMITS: "on" })))
+      )
+    )
+  )
+)

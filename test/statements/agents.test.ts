@@ -25,7 +25,7 @@ import { usageOf } from "../../src/platform/sql/ProjectUsage.ts"
 import { sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import { hash, id, ids, now, past, phone, projects, sqlNow, trace } from "../support/statements/OneOfEach.ts"
 import * as ContentsStore from "../../src/people/operator/ContentsStore.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { entry, otherProject, project, task } = ids
 const maxima = storedMaxima({})

@@ -48,11 +48,16 @@ import {
   thirtyDays,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`
 const otherFingerprint = `sha256:${"1".repeat(64)}`
 const reenroll = (bridge_id: string) => `update bridge_enrollment_credential set reenroll_bridge_id = '${bridge_id}'`
+const aMinuteAgo = `${sqlNow} - interval '1 minute'`
+const endedAMinuteAgo = `
+  select from bridge_rotation r join bridge_token t on t.token_id = r.successor_id
+   where r.rotation_id = '${ids.rotation}' and r.state = 'expired' and r.ended_at = ${aMinuteAgo}
+     and t.state = 'revoked' and t.ended_at = ${aMinuteAgo}`
 const sweeps = [...enrollmentSweeps, ...rotationSweeps, ...proofSweeps, ...keySweeps]
 const referencesOf = Effect.map(
   (found: Option.Option<{ readonly account_references: ReadonlyArray<string> }>) =>
@@ -135,6 +140,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       "to re-enroll a Bridge that this credential has enrolled": `${pendingIdentity}; ${activate};
         ${reenroll("bridge-1")}; update bridge_identity set enrolled_credential_id = '${ids.credential}'`
     }
+  })
+
+  testConditions(it, "a challenge keeps a reservation that lasts longer", {
+    given: `${credential}; ${pendingIdentity}`,
+    act: (sql) => ChallengeStore.make(sql).openChallenge([{ claim: request, challenge: newChallenge, trace }], ""),
+    seen: `select from bridge_identity where identity_id = '${ids.identity}' and challenge_expires_at = ${later}`,
+    actsNotOn: { "that is over": `update bridge_identity set challenge_expires_at = ${past}` }
   })
 
   testConditions(it, "the holder of a token is found", {
@@ -643,6 +655,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  testConditions(it, "revoking a Bridge clears the name of its key rotation", {
+    given: `${enrolled}; ${keyRotation}`,
+    act: (sql) => BridgeStore.make(sql).revokeIdentity(ids.project, "bridge-1", now),
+    seen: `select from bridge_identity where identity_id = '${ids.identity}' and key_rotation_until is null`,
+    actsNotOn: { "unless it is another": "update bridge_identity set bridge_id = 'bridge-2'" }
+  })
+
   const revokes = (what: string, seen: string, actsNotOn: Record<string, string>, change = "") =>
     testConditions(it, `revoking a Bridge ends its ${what}`, {
       given: `${rotating}; ${change}`,
@@ -728,6 +747,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
       }
     })
   }
+
+  testConditions(it, "a lapsed rotation that gives way ended with its window", {
+    given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${aMinuteAgo}`,
+    act: (sql) => PrepareStore.make(sql).replace(preparing()),
+    seen: endedAMinuteAgo,
+    actsNotOn: { "unless it ends now": `update bridge_rotation set confirmation_expires_at = ${sqlNow}` }
+  })
 
   /** Two rotations of the last hour; the oldest of them uses up a limit of two. */
   const allowed = { rotations: 2, since: new Date(now.getTime() - 3_600_000) }
@@ -889,6 +915,13 @@ layer(TestDatabase.sql)("statements of Bridges", (it) => {
     }
   })
 
+  testConditions(it, "revoking a token clears the name of the key rotation", {
+    given: `${enrolled}; ${keyRotation}`,
+    act: (sql) => TokenStore.make(sql).revoke(sha256("token"), now, trace),
+    seen: `select from bridge_identity where identity_id = '${ids.identity}' and key_rotation_until is null`,
+    actsNotOn: tokenNotActive
+  })
+
   testConditions(it, "tokens/self shows an account reference", {
     given: `${enrolled};
       update bridge_identity set account_references = '{github:octo}';
@@ -1034,6 +1067,13 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "that the Bridge does not name": "update bridge_identity set pending_rotation_id = null"
     }
   )
+  testConditions(it, "a rotation that is settled later ended with its window", {
+    given: `${rotating}; update bridge_rotation set confirmation_expires_at = ${aMinuteAgo}`,
+    act: sweepOf(sweeps, "settle rotations", now),
+    bystander: rotating,
+    seen: endedAMinuteAgo,
+    actsNotOn: { "unless it ends now": `update bridge_rotation set confirmation_expires_at = ${sqlNow}` }
+  })
   const keyRotation = `
     insert into bridge_key_rotation (
       key_rotation_id, identity_id, public_key_fingerprint, old_fingerprint, nonce_hash, derivation_salt, key_id,
@@ -1071,6 +1111,13 @@ layer(TestDatabase.sql)("sweeps of Bridges", (it) => {
       "that is pending": "update bridge_token set state = 'pending'"
     }
   )
+  testConditions(it, "a token that is settled later ended with its term", {
+    given: `${enrolled}; update bridge_token set expires_at = ${aMinuteAgo}`,
+    act: sweepOf(sweeps, "settle tokens", now),
+    bystander: enrolled,
+    seen: `select from bridge_token where state = 'expired' and ended_at = ${aMinuteAgo}`,
+    actsNotOn: { "unless it ends now": `update bridge_token set expires_at = ${sqlNow}` }
+  })
   deletes(
     "purge rotations",
     `${rotating}; ${expireRotation}; update bridge_rotation set ended_at = ${longAgo}`,

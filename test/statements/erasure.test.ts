@@ -20,7 +20,7 @@ import {
   sqlNow,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { otherProject, project, projectToken, task } = ids
 const elsewhere = (table: string) => `update ${table} set project_id = '${otherProject}'`

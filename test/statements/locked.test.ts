@@ -26,7 +26,7 @@ import {
   sqlNow,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 layer(TestDatabase.sql)("a Bridge that a request has locked", (it) => {
   const due = `set local session_replication_role = replica; ${rotating};

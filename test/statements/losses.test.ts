@@ -27,7 +27,7 @@ import {
   signedIn,
   sqlNow
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { entry, otherProject, project, task } = ids
 const waiting = id(53)

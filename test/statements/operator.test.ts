@@ -42,7 +42,7 @@ import {
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const page = { after: undefined, limit: 9 }
 const nearly = new Date(now.getTime() + 3_600_000)
@@ -194,19 +194,6 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     given: projects,
     act: (sql) => LimitStore.make(sql).find(ids.project, now),
     actsNotOn: { ...anotherProject, ...deleted }
-  })
-  testConditions(it, "a channel of a project counts", {
-    given: `${phone}; update mobile_device set provider = 'ntfy', environment = 'channel', subject = null`,
-    act: (sql) =>
-      Effect.map(
-        LimitStore.make(sql).find(ids.project, now),
-        Option.filter(({ channels }) => channels === 1)
-      ),
-    actsNotOn: {
-      "unless it has ended": endDevice("revoked"),
-      "of another project": `update mobile_device set project_id = '${ids.otherProject}'`,
-      "unless it is a phone": `update mobile_device set provider = 'apns', environment = 'production', subject = '${id(49)}'`
-    }
   })
   testConditions(it, "what a project uses is found", {
     given: `${projects};

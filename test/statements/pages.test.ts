@@ -18,7 +18,7 @@ import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import { enrolled, hash, id, ids, now, past, phone, projects } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { project } = ids
 const [a, b, c] = [id(901), id(902), id(903)]
@@ -104,7 +104,13 @@ const ascending: Readonly<Record<string, Read>> = {
   "Bridges by the end of their token": keysOf("bridge_id", (sql, page) =>
     BridgeStore.make(sql).listByEnd(project, page)
   ),
+  "Bridges of all projects by the end of their token": keysOf("identity_id", (sql, page) =>
+    BridgeStore.make(sql).listAllByEnd(page)
+  ),
   credentials: keysOf("credential_id", (sql, page) => CredentialStore.make(sql).list(project, page, now)),
+  "credentials that wait, by their end": keysOf("credential_id", (sql, page) =>
+    CredentialStore.make(sql).listWaiting(page, now)
+  ),
   "project tokens": keysOf("token_id", (sql, page) => ProjectTokenStore.make(sql).list(project, page, now)),
   clients: keysOf("client_id", (sql, page) => ClientStore.make(sql).list(page, now)),
   grants: keysOf("grant_id", (sql, page) => GrantStore.make(sql).list(project, page, now)),

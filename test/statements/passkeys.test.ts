@@ -28,7 +28,7 @@ import {
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const { personKey, project, projectToken } = ids
 const inAnHour = new Date(now.getTime() + 3_600_000)

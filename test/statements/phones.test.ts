@@ -2,8 +2,9 @@
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
+import * as SubjectStore from "../../src/people/console/activity/SubjectStore.ts"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
+import * as AnyDeviceStore from "../../src/people/AnyDeviceStore.ts"
 import * as ChannelStore from "../../src/people/channels/ChannelStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as RegistrationStore from "../../src/people/mobile/RegistrationStore.ts"
@@ -27,7 +28,7 @@ import {
   sqlNow,
   thirtyDays
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const owner = { project_id: ids.project, subject: ids.projectToken }
 const notMine = {
@@ -107,7 +108,7 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
       "that was due": `update push_outbox set not_before = ${past}`
     }
   })
-  const revoke = (sql: SqlClient.SqlClient) => DeviceStore.make(sql).revoke(ids.device, "signed_out", now)
+  const revoke = (sql: SqlClient.SqlClient) => AnyDeviceStore.make(sql).revoke(ids.device, "signed_out", now)
   testConditions(it, "a phone is revoked", {
     given: phone,
     act: revoke,
@@ -235,7 +236,7 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
   })
   testConditions(it, "what became of a test is found", {
     given: channel,
-    act: (sql) => ChannelStore.make(sql).findDelivery(id(43), ids.device),
+    act: (sql) => AnyDeviceStore.make(sql).findDelivery(id(43), ids.device),
     actsNotOn: {
       "of another test": `update push_outbox set event_id = '${id(48)}'`,
       "of another channel": `update push_outbox set device_id = '${id(48)}'`
@@ -247,18 +248,6 @@ layer(TestDatabase.sql)("statements of channels", (it) => {
     // An answer to what the earlier secret signed must not end the channel.
     seen: `select from mobile_device where token_key_id = 'k2' and token_updated_at = ${sqlNow}`,
     actsNotOn: another
-  })
-  testConditions(it, "a channel is revoked", {
-    given: channel,
-    act: (sql) => ChannelStore.make(sql).revoke(ids.device, now),
-    actsOn: { "that is inactive": endDevice("inactive") },
-    actsNotOn: { ...another, "that has ended": endDevice("revoked") }
-  })
-  testConditions(it, "revoking a channel silences what waits for it", {
-    given: channel,
-    act: (sql) => ChannelStore.make(sql).revoke(ids.device, now),
-    seen: "select from push_outbox where state = 'suppressed'",
-    actsNotOn: { "in flight": lease(later), "for another channel": `update push_outbox set device_id = '${id(48)}'` }
   })
 })
 

@@ -13,8 +13,8 @@ import * as BridgeStore from "../../src/bridges/identity/BridgeStore.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import * as ProjectStore from "../../src/operator/projects/ProjectStore.ts"
-import * as SubjectStore from "../../src/people/console/SubjectStore.ts"
-import { sentences } from "../../src/people/console/Sentences.ts"
+import * as SubjectStore from "../../src/people/console/activity/SubjectStore.ts"
+import { sentences } from "../../src/people/console/activity/Sentences.ts"
 import * as GaugesStore from "../../src/people/operator/GaugesStore.ts"
 import * as DeviceStore from "../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../src/platform/audit/AuditStore.ts"
@@ -24,8 +24,8 @@ import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts
 import * as ClientStore from "../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../src/signin/oauth/grants/GrantStore.ts"
 import * as SessionStore from "../../src/signin/sessions/SessionStore.ts"
-import { bigProject, fill } from "../support/run/Fill.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { bigProject, fill } from "../support/database/Fill.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const now = new Date()
 const page = { after: undefined, limit: 51 }

@@ -30,7 +30,7 @@ import {
   thirtyDays,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const settle = (state: string, at = past) => `
   update push_outbox set state = '${state}', settled_at = ${at}, lease_token = null, lease_until = null`

@@ -13,7 +13,7 @@ import { remember } from "../../src/platform/proofs/ProofStore.ts"
 import * as BridgeAccessStore from "../../src/signin/oauth/tokens/BridgeAccessStore.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
-import { changedEachWay, lookedUp, sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import { changedEachWay, lookedUp, type Statement, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   audience,
   disableProject,
@@ -41,7 +41,7 @@ import {
   thirtyDays,
   trace
 } from "../support/statements/OneOfEach.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const others = `bytea '\\x${"07".repeat(32)}'`
 const firstPage = { after: undefined, limit: 9 }
@@ -407,6 +407,20 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     actsOn: { "when it is new": "delete from oauth_client" },
     actsNotOn: { "after it was disabled": `update oauth_client set disabled_at = ${past}` }
   })
+  const callback = "https://agent.example/callback"
+  testConditions(it, "a client follows its document", {
+    given: `${signedIn}; update oauth_client set kind = 'document', client_id = '${address}'`,
+    act: (sql) => {
+      const kinds = { kind: "document", application_type: "web", grant_types: ["authorization_code"] } as const
+      const document = { ...client, ...kinds, client_id: address, name: "Renamed", redirect_uris: [callback] }
+      return AuthorizationRequestStore.make(sql).keepClient(document, now)
+    },
+    seen: `select from oauth_client
+            where client_id = '${address}'
+              and (name, redirect_uris, application_type, grant_types)
+                  = ('Renamed', '{${callback}}'::text[], 'web', '{authorization_code}'::text[])`,
+    actsNotOn: { "after it was disabled": `update oauth_client set disabled_at = ${past}` }
+  })
   testConditions(it, "a code is replaced", {
     given: `${signedIn}; update oauth_grant set activated_at = null`,
     act: (sql) => {
@@ -566,6 +580,25 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     act: useRefresh,
     actsNotOn: { "if it is of a key": boundTo("oauth_refresh_token", "key") }
   })
+  const lasting = { ...refresh, expires_at: new Date(now.getTime() + 7_200_000) }
+  for (const [name, act, given] of [
+    [
+      "a code",
+      (sql) => CodeStore.make(sql, audience).exchange(code, access, lasting, now, trace),
+      "; delete from oauth_refresh_token"
+    ],
+    [
+      "a refresh token",
+      (sql) => RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), lasting, now, trace),
+      ""
+    ]
+  ] as ReadonlyArray<readonly [string, Statement["act"], string]>)
+    testConditions(it, `a refresh token for ${name} ends with its grant`, {
+      given: `${signedIn}${given}`,
+      act,
+      seen: `select from oauth_refresh_token where token_hash = ${hash("new refresh")} and expires_at = ${later}`,
+      actsNotOn: { "that lasts longer": `update oauth_grant set expires_at = ${later} + interval '1 day'` }
+    })
   const predecessor = `
     update oauth_refresh_token set generation = 1;
     insert into oauth_refresh_token (token_hash, grant_id, generation, created_at, expires_at, used_at, successor_salt)

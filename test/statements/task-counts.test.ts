@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
-import { TestDatabase } from "../support/run/TestDatabase.ts"
+import { TestDatabase } from "../support/database/TestDatabase.ts"
 
 const project_id = "00000000-0000-7000-8000-000000000001"
 const neighbour = "00000000-0000-7000-8000-000000000002"

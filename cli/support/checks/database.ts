@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as PartitionStore from "../../../src/platform/audit/PartitionStore.ts"
 import { Backups } from "../../../src/platform/backups/Backups.ts"
-import { Backup } from "../../../src/platform/database/Backup.ts"
+import { Backup } from "../../../src/platform/backups/Backup.ts"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import {
   Database,

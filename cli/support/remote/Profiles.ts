@@ -3,7 +3,7 @@ import { Config, Data, Effect, Schema } from "effect"
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join } from "node:path"
-import { fileWork } from "../SecretFiles.ts"
+import { fileWork } from "../files/SecretFiles.ts"
 
 export const Profile = Schema.Struct({
   url: Schema.String,

@@ -3,7 +3,7 @@ import { Config, Data, Effect, Option, Redacted, Schema } from "effect"
 import { Flag, GlobalFlag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { isToken } from "../../../src/platform/crypto/Tokens.ts"
-import { fileError } from "../SecretFiles.ts"
+import { fileError } from "../files/SecretFiles.ts"
 import { readProfiles } from "./Profiles.ts"
 
 /** Of a service. Without TLS the token could be read on the way, so http is for this machine only. */

@@ -8,8 +8,8 @@
  * time, and each turn ends only after a rest. Otherwise its calls could occupy the process and the database's processors,
  * and every other project would notice.
  */
-import { Clock, Effect, Semaphore } from "effect"
-import { inTurn } from "../../platform/edge/inTurn.ts"
+import { Clock, Effect, Exit, Option, Predicate, Semaphore } from "effect"
+import { inTurn } from "../../platform/edge/limits/inTurn.ts"
 
 /**
  * Milliseconds of calls that a project may take before it can be slowed down: more than a few calls that were in flight
@@ -45,6 +45,9 @@ const resize = ({ calls, searches }: Permits, maxima: Maxima) =>
   Effect.andThen(calls.resize(maxima.calls), searches.resize(maxima.searches))
 
 const oneEach: Maxima = { calls: 1, searches: 1 }
+const waitedInVain = (exit: Exit.Exit<unknown, unknown>) =>
+  Option.exists(Exit.findErrorOption(exit), Predicate.isTagged("bridge_persistence_error"))
+
 /** At least one. */
 export const half = (maximum: number) => Math.max(1, maximum >> 1)
 
@@ -90,6 +93,11 @@ interface Options {
 export const make = ({ measured, most = 10_000, server = () => undefined }: Options) => {
   const projects = new Map<string, Project>()
   let heaviest: Project | undefined
+  /**
+   * When the database answered a call last. What a call waits afterwards in vain does not count: it occupied nothing. A call
+   * that takes too long while others are answered counts.
+   */
+  let answeredAt = -Infinity
   /** The server that answered last, and the time at which it took the place of another one. */
   let answering: string | undefined
   let answersSince = -Infinity
@@ -215,12 +223,14 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
         project.running += 1
         project.started += since
       },
-      ended: (since, now) => {
+      ended: (since, now, exit) => {
         const took = tookSince(since, now)
         project.running -= 1
         project.started -= now - took
-        const slowed = spend(project, took, now)
-        const pause = slowed ? Math.min(rest * took, longestRest) : 0
+        const counted = waitedInVain(exit) ? Math.max(0, answeredAt - since) : took
+        if (!waitedInVain(exit)) answeredAt = now
+        const slowed = spend(project, counted, now)
+        const pause = slowed ? Math.min(rest * counted, longestRest) : 0
         if (slowed) project.restsUntil = now + pause
         return Effect.as(setTurns(project, maxima, slowed), pause)
       }

@@ -32,13 +32,12 @@ import {
 } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { bytesOf, refuseFull } from "../continuity/Budget.ts"
-import { ItemId } from "../continuity/Shapes.ts"
 import * as Cursor from "../continuity/Cursor.ts"
-import { checkAcyclic } from "./checkAcyclic.ts"
-import { mostWaiting } from "./Cycle.ts"
+import * as Dependencies from "./Dependencies.ts"
 import * as DependencyStore from "./DependencyStore.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
+import { inOrder } from "./inOrder.ts"
 import * as NoteStore from "./NoteStore.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
 import { changed, checkChange, claimed, notificationOf, stale, takes } from "./TaskChange.ts"
@@ -121,6 +120,7 @@ export class Tasks extends Context.Service<
       const outbox = yield* Outbox
       const store = Store.make(sql)
       const dependencies = DependencyStore.make(sql)
+      const { checkCrowds, checkDependencies, setDependencies, unfinishedOf } = Dependencies.make(dependencies)
       const receipts = ReceiptStore.make(sql)
       const notes = NoteStore.make(sql)
       const { once } = Idempotency.make(sql)
@@ -228,53 +228,6 @@ export class Tasks extends Context.Service<
         return yield* once(TaskChanged, { actor, tool: "task_update" }, input, now, work)
       }, persistence)
 
-      const checkDependencies = Effect.fnUntraced(function* (project_id: string, depends_on: ReadonlyArray<string>) {
-        const found = yield* dependencies.findAll(project_id, depends_on)
-        if (found.length !== depends_on.length)
-          return yield* withDetails(refuse("task_not_found"), { field: "depends_on" })
-      })
-
-      /** Checks that the tasks exist and close no cycle, then replaces the dependencies. */
-      const setDependencies = Effect.fnUntraced(function* (
-        project_id: string,
-        { id, depends_on: old }: Task,
-        depends_on: ReadonlyArray<string>
-      ) {
-        yield* checkDependencies(project_id, depends_on)
-        const added = depends_on.filter((other) => !old.includes(other))
-        if (added.length > 0) {
-          yield* checkCrowds(project_id, added)
-          yield* checkAcyclic(dependencies, project_id, id, added)
-        }
-        yield* dependencies.replaceDependencies(project_id, id, depends_on)
-      })
-
-      const checkCrowds = Effect.fnUntraced(function* (project_id: string, added: ReadonlyArray<string>) {
-        const crowded = yield* dependencies.crowded(project_id, added)
-        if (crowded.length > 0) {
-          return yield* withDetails(
-            refuse("task_graph_too_large"),
-            { field: "depends_on", crowded: crowded.map(({ id }) => id), maximum: mostWaiting },
-            `${mostWaiting.toLocaleString("en")} tasks wait for one of these already. Let this task wait for one of those instead.`
-          )
-        }
-      })
-
-      /**
-       * Ids of unfinished dependencies. Skips the query if there cannot be any: none at all, or ready before and
-       * unchanged.
-       */
-      const unfinishedOf = Effect.fnUntraced(function* (
-        project_id: string,
-        after: Task,
-        before: Task,
-        depends_on: ReadonlyArray<string> | undefined
-      ) {
-        if (after.depends_on.length === 0 || (before.ready && depends_on === undefined)) return []
-        const found = yield* dependencies.findAll(project_id, after.depends_on)
-        return found.filter(({ status }) => status !== "done" && status !== "cancelled").map(({ id }) => id)
-      })
-
       const get = Effect.fn("Tasks.get")(function* ({ project_id }: InProject, id: string) {
         const found = yield* store.find(project_id, id)
         if (Option.isNone(found)) return yield* refuse("task_not_found")
@@ -359,54 +312,6 @@ const newTask = (
   answer: null,
   answered_by: null,
   answer_entry_id: null
-})
-
-type Item = TaskCreateMany["tasks"][number] & { readonly id: string }
-
-/** The items with ids in place of refs, each after those that it names. */
-const inOrder = Effect.fnUntraced(function* (items: ReadonlyArray<Item>) {
-  const idOf = new Map<string, string>()
-  for (const [index, { id, ref }] of items.entries()) {
-    if (ref === undefined) continue
-    if (idOf.has(ref)) {
-      const field = `tasks.${index}.ref`
-      return yield* withDetails(refuse("invalid_request"), { field }, `${field}: another item has the same ref.`)
-    }
-    idOf.set(ref, id)
-  }
-  const named = (name: string, field: string) => {
-    const known = idOf.get(name)
-    if (known !== undefined) return Effect.succeed(known)
-    const wrong = () =>
-      withDetails(
-        refuse("invalid_request"),
-        { field },
-        `${field}: neither a ref of this call nor the whole id of a task.`
-      )
-    return Schema.decodeEffect(ItemId)(name).pipe(Effect.catch(wrong))
-  }
-  const resolved = yield* Effect.forEach(items, ({ depends_on = [], parent, ...item }, index) =>
-    Effect.gen(function* () {
-      const field = `tasks.${index}`
-      return {
-        ...item,
-        field,
-        depends_on: yield* Effect.forEach(depends_on, (name, at) => named(name, `${field}.depends_on.${at}`)),
-        ...(parent === undefined ? undefined : { parent: yield* named(parent, `${field}.parent`) })
-      }
-    })
-  )
-  const left = new Map(resolved.map((item) => [item.id, item]))
-  const ordered: Array<(typeof resolved)[number]> = []
-  while (left.size > 0) {
-    const next = [...left.values()].filter(({ depends_on, parent = "" }) =>
-      [...depends_on, parent].every((id) => !left.has(id))
-    )
-    if (next.length === 0) return yield* refuse("task_dependency_cycle")
-    for (const item of next) left.delete(item.id)
-    ordered.push(...next)
-  }
-  return ordered
 })
 
 /** Whether the update can change whether the task is closed; the task is read under the locks that this decides on. */

@@ -12,7 +12,7 @@
  */
 import { Clock, Context, Duration, Effect, Layer, type Redacted } from "effect"
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
-import { recent } from "../../platform/edge/Recent.ts"
+import { recent } from "../../platform/edge/limits/Recent.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type {
   Challenge,

@@ -45,14 +45,6 @@ const Locked = Schema.Struct({
   token_sealed: Schema.NullOr(Schema.Uint8Array)
 })
 
-const Delivery = Schema.Struct({
-  state: Schema.Literals(["pending", "leased", "delivered", "superseded", "expired", "suppressed", "dead"]),
-  attempts: Schema.Int,
-  last_status: Schema.NullOr(Schema.Int),
-  last_reason: Schema.NullOr(Schema.String)
-})
-export type Delivery = typeof Delivery.Type
-
 interface Sealed {
   readonly token_key_id: string
   readonly token_sealed: Uint8Array
@@ -126,35 +118,8 @@ export const make = (sql: SqlClient.SqlClient) => {
            token_updated_at = ${now}
      where device_id = ${channel_id}::uuid`
 
-  /** Ends the channel and suppresses its waiting deliveries; changes nothing if it is revoked. */
-  const revoke = (channel_id: string, now: Date) =>
-    rows(Schema.Struct({ channel_id: Schema.String }))(sql`
-      with revoked as (
-        update mobile_device
-           set state = 'revoked', state_reason = 'revoked_by_operator', ended_at = coalesce(ended_at, ${now}),
-               token_key_id = null, token_sealed = null, token_lookup = null
-         where device_id = ${channel_id}::uuid
-           and state <> 'revoked'
-        returning device_id
-      ), silenced as (
-        update push_outbox o
-           set state = 'suppressed', settled_at = ${now}, last_reason = 'device_revoked'
-          from revoked
-         where o.device_id = revoked.device_id
-           and o.state = 'pending'
-      )
-      select device_id as channel_id from revoked`)
-
   /** A condition on the device `d` of a notification. */
   const isChannel = (channel_id: string) => sql`d.device_id = ${channel_id}::uuid`
 
-  /** What became of a test. */
-  const findDelivery = (event_id: string, channel_id: string) =>
-    firstRow(Delivery)(sql`
-      select state, attempts, last_status, last_reason
-        from push_outbox
-       where event_id = ${event_id}::uuid
-         and device_id = ${channel_id}::uuid`)
-
-  return { insert, findMade, list, lock, reseal, revoke, isChannel, findDelivery }
+  return { insert, findMade, list, lock, reseal, isChannel }
 }

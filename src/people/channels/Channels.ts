@@ -3,7 +3,7 @@
  * what phones get about tasks, by the same queue. A channel is a row of `mobile_device` without an owner; its address and
  * secrets are sealed as its push token.
  */
-import { Context, Effect, Layer, Option, Redacted, Schedule } from "effect"
+import { Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Audit } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
@@ -17,12 +17,10 @@ import { projectExists } from "../../platform/sql/ProjectExists.ts"
 import { asToken, type ChannelKind, isAllowedTarget, ofToken, type Target } from "../../push/Channel.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import { PushTokens } from "../../push/tokens/PushTokens.ts"
-import type { DeviceTested } from "../../wire/mobile/MobileApi.ts"
+import * as AnyDeviceStore from "../AnyDeviceStore.ts"
+import { outcomeOf, type TestOutcome } from "../DeviceTest.ts"
 import { type ChannelRefusal, refuse } from "./Errors.ts"
 import * as Store from "./ChannelStore.ts"
-
-/** Eight seconds: a receiver has ten, and whoever asked should not wait longer. */
-const patience = { schedule: Schedule.spaced("200 millis"), times: 40 }
 
 export interface NewChannel {
   readonly project_id: string
@@ -35,7 +33,7 @@ export interface NewChannel {
 
 export type Created = typeof Store.Made.Type
 
-export interface Tested extends Omit<DeviceTested, "device_id"> {
+export interface Tested extends TestOutcome {
   readonly channel_id: string
 }
 
@@ -74,6 +72,7 @@ export class Channels extends Context.Service<
       const outbox = yield* Outbox
       const { channelPrivateHosts } = (yield* Settings).push
       const store = Store.make(sql)
+      const devices = AnyDeviceStore.make(sql)
 
       const audited = Effect.fnUntraced(function* (action: string, project_id: string, channel_id: string, now: Date) {
         yield* audit.done(now, { action, project_id, actor: yield* CurrentOperator, subject: { channel_id } })
@@ -123,7 +122,7 @@ export class Channels extends Context.Service<
         function* (channel_id: string, event_id: string) {
           const now = yield* clock.now
           const { project_id } = yield* lockActive(channel_id)
-          if (Option.isSome(yield* store.findDelivery(event_id, channel_id))) return
+          if (Option.isSome(yield* devices.findDelivery(event_id, channel_id))) return
           const only = store.isChannel(channel_id)
           yield* outbox.enqueue(now, { kind: "device.test", event_id, project_id, about: channel_id, only })
         },
@@ -133,10 +132,7 @@ export class Channels extends Context.Service<
 
       const test = Effect.fn("Channels.test")(function* (channel_id: string, event_id: string) {
         yield* enqueueTest(channel_id, event_id)
-        const delivery = yield* persistence(store.findDelivery(event_id, channel_id)).pipe(
-          Effect.repeat({ ...patience, while: Option.exists(isOpen) })
-        )
-        return { channel_id, ...Option.match(delivery, { onNone: () => untouched, onSome: testedOf }) }
+        return { channel_id, ...(yield* outcomeOf(sql, event_id, channel_id)) }
       })
 
       const rotate = Effect.fn("Channels.rotate")(
@@ -166,7 +162,7 @@ export class Channels extends Context.Service<
           const found = yield* store.lock(channel_id)
           if (Option.isNone(found)) return yield* refuse("channel_not_found")
           const { ended_at, project_id } = found.value
-          if ((yield* store.revoke(channel_id, now)).length > 0) {
+          if ((yield* devices.revoke(channel_id, "revoked_by_operator", now)).length > 0) {
             yield* audited("channel.revoked", project_id, channel_id, now)
           }
           return { revoked_at: ended_at ?? now }
@@ -178,17 +174,4 @@ export class Channels extends Context.Service<
       return { create, list, test, rotate, revoke }
     })
   )
-}
-
-/** It may still be sent for the first time. */
-const isOpen = ({ attempts, last_reason, last_status, state }: Store.Delivery) =>
-  state === "leased" || (state === "pending" && (attempts === 0 || (last_status === null && last_reason === null)))
-
-const untouched = { outcome: "waiting", status: null, reason: null } as const
-
-const testedOf = ({ attempts, last_reason: reason, last_status: status, state }: Store.Delivery) => {
-  if (state === "delivered") return { outcome: "accepted" as const, status, reason }
-  if (state === "suppressed") return { outcome: "gone" as const, status, reason }
-  if (state === "dead" || state === "expired") return { outcome: "refused" as const, status, reason }
-  return { outcome: state === "pending" && attempts > 0 ? ("retrying" as const) : ("waiting" as const), status, reason }
 }

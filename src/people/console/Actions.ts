@@ -13,7 +13,7 @@ import { Limits } from "../../operator/limits/Limits.ts"
 import { Projects } from "../../operator/projects/Projects.ts"
 import { shellWord } from "../../operator/ShellWord.ts"
 import { uuid, uuidFor } from "../../platform/crypto/Random.ts"
-import { findSecret } from "../../platform/secrets/Secrets.ts"
+import { noSecret } from "../../platform/secrets/Secrets.ts"
 import { html, type Part } from "../../platform/html/Html.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { PushAdmin } from "../../push/admin/PushAdmin.ts"
@@ -120,8 +120,6 @@ const askedWithin = 600_000
 export const askedAt = (now: Date) => ({ asked: String(Math.floor(now.getTime() / askedWithin)) })
 const Asked = Schema.String.check(Schema.isPattern(/^\d{1,8}$/))
 
-/** A name that a person typed; a secret in it would end up in lists. */
-const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
 const Reference = text(200).check(noSecret)
 /** One that was approved, perhaps by a release that accepted more characters. */
 const KnownReference = storedText(200).check(noSecret)

@@ -7,9 +7,8 @@
  *
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
  */
-import { Cause, Context, Duration, Effect, Layer, Option, Record, Schedule } from "effect"
+import { Cause, Context, Duration, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
 import { traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
@@ -19,10 +18,13 @@ import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
 import { nil } from "../../wire/Ids.ts"
 import { after } from "../../wire/Instant.ts"
+import { applyRetention, type Counts, done, drop, pseudonymOf } from "./drop.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
-import * as Store from "./ErasureStore.ts"
-import * as PersonStore from "./PersonStore.ts"
 import * as File from "./ErasureFile.ts"
+import * as Store from "./ErasureStore.ts"
+import { exportPerson } from "./exportPerson.ts"
+import * as PersonStore from "./PersonStore.ts"
+import { type Open, replay } from "./replay.ts"
 
 export { emptiedTables } from "./ErasureStore.ts"
 
@@ -30,8 +32,6 @@ export { emptiedTables } from "./ErasureStore.ts"
 const grace = Duration.days(7)
 /** Requests that began before a project was disabled have ended by then. */
 const settling = Duration.seconds(30)
-/** Rows of one transaction of a retention period. */
-const batch = 1000
 /** Tombstones of retention periods settle lines that are open; no line stays open this long. */
 const retentionKept = Duration.days(30)
 
@@ -54,9 +54,6 @@ export interface ErasedSubject {
   readonly project_id: string
   readonly tokens: ReadonlyArray<{ readonly token_id: string; readonly pseudonym: string }>
 }
-
-/** What a restore makes of erasures that a crash left open. */
-export type Open = "erase" | "keep" | "refuse"
 
 type Failed = ErasureRefusal<"bridge_persistence_error"> | ConfigurationError | File.ErasureFileError
 type Target = "memory" | "task" | "document"
@@ -219,29 +216,7 @@ export class Erasures extends Context.Service<
         write: (text: string) => Effect.Effect<void, E>
       ) {
         const person = yield* findPerson(project_id, label)
-        const exported = Effect.gen(function* () {
-          const store = PersonStore.make(yield* SqlClient.SqlClient)
-          return yield* Effect.all(
-            Record.map(PersonStore.sections, (_, section) =>
-              Effect.gen(function* () {
-                let [count, after]: [number, string | undefined] = [0, nil]
-                while (after !== undefined) {
-                  const page: ReadonlyArray<{ readonly id: string; readonly line: string }> = yield* store.page(
-                    section,
-                    person,
-                    after,
-                    pageSize
-                  )
-                  yield* write(page.map(({ line }) => `{"${section}":${line}}\n`).join(""))
-                  count += page.length
-                  after = page.length === pageSize ? page.at(-1)!.id : undefined
-                }
-                return count
-              })
-            )
-          )
-        })
-        return yield* dedicated(exported).pipe(longPersistence)
+        return yield* dedicated(exportPerson(person, write)).pipe(longPersistence)
       })
 
       /** What was true before is asked again under the lock: the project may have been enabled meanwhile. */
@@ -348,38 +323,6 @@ export class Erasures extends Context.Service<
         }
       }).pipe(Effect.withSpan("Erasures.pass"))
 
-      const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArray<string>, onOpen: Open) {
-        const read = yield* Effect.forEach(files, (path) => Effect.map(File.read(path), (r) => ({ path, ...r })))
-        const open = read.find((found) => found.open.length > 0)
-        if (onOpen === "refuse" && open !== undefined) {
-          return yield* new File.ErasureFileError({
-            message: `${open.path} has ${open.open.length} erasures of which a crash hides whether they were carried out, the first of ${open.open[0]!.at.toISOString()}: add --open erase or --open keep. Nothing was restored.`
-          })
-        }
-        const all = read
-          .flatMap(({ committed, open }) => (onOpen === "erase" ? [...committed, ...open] : committed))
-          .toSorted((a, b) => a.at.getTime() - b.at.getTime())
-        const paths = new Map(
-          read.flatMap(({ committed, open, path }) => [...committed, ...open].map((one) => [one, path]))
-        )
-        return Effect.gen(function* () {
-          const sql = yield* SqlClient.SqlClient
-          const store = Store.make(sql)
-          const instance = Option.getOrThrow(yield* store.instance)
-          for (const line of all) {
-            const { at, erasure_id, instance_id } = line
-            if (instance_id !== instance.instance_id) {
-              return yield* new File.ErasureFileError({
-                message: `${paths.get(line)} is of another service than the backup: empty the database, and restore again with the files of that service.`
-              })
-            }
-            yield* drop(sql, line, at)
-            yield* store.bury(erasure_id, line, at)
-          }
-          return all.length
-        })
-      })
-
       return { purge, deleteProject, eraseSubject, exportSubject, pass, replay }
     })
   )
@@ -405,10 +348,6 @@ const noFile = new ConfigurationError({
 /** A project that is due was enabled a moment ago: nobody waits for an answer. */
 const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_disabled: () => Effect.void }
 
-/** The same for a token wherever and whenever it is erased. */
-const pseudonymOf = (token_id: string) => `erased-${token_id.slice(-12)}`
-
-const pageSize = 500
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
 
@@ -419,47 +358,6 @@ const yielding = <A, E, R>(self: Effect.Effect<A, E, R>) =>
     schedule: Schedule.jittered(Schedule.spaced("300 millis")),
     times: 100
   })
-
-/** What the audit row says besides ids. */
-type Counts = Readonly<Record<string, string>>
-const done = Option.some<Counts>({})
-
-/** Deletes what a line names; none if there is nothing of it. */
-const drop = (
-  sql: SqlClient.SqlClient,
-  erased: File.Erased,
-  now: Date
-): Effect.Effect<Option.Option<Counts>, SqlError.SqlError> => {
-  const { kind, project_id, target_id } = erased
-  const ifFound = Effect.map((found: boolean) => (found ? done : Option.none<Counts>()))
-  switch (kind) {
-    case "memory":
-      return ifFound(purgeEntry(sql, project_id, target_id!))
-    case "task":
-      return ifFound(purgeTask(sql, project_id, target_id!))
-    case "document":
-      return ifFound(purgeDocument(sql, project_id, target_id!))
-    case "subject":
-      return ifFound(PersonStore.make(sql).eraseToken(project_id, target_id!, pseudonymOf(target_id!), now))
-    case "project":
-      return Effect.as(Store.make(sql).dropProject(project_id, now), done)
-    case "retention":
-      return Effect.as(
-        Effect.repeat(applyRetention(sql, erased), { until: ({ entries, receipts }) => entries + receipts === 0 }),
-        done
-      )
-  }
-}
-
-/** One batch of entries and one of receipts; returns how many rows went. */
-const applyRetention = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  { memory_before, project_id, receipts_before }: File.Erased
-) {
-  const entries = memory_before === null ? 0 : yield* purgeEntriesBefore(sql, project_id, memory_before, batch)
-  const receipts = receipts_before === null ? 0 : yield* purgeReceiptsBefore(sql, project_id, receipts_before, batch)
-  return { entries, receipts }
-})
 
 /** Audit rows hold ids and counts. */
 const subjectOf = ({ kind, project_id, target_id }: File.Erased, erasure_id: string) => ({

@@ -1,4 +1,4 @@
-/** The statements for registered devices. The statement that ends a device also deletes its push token. */
+/** The statements for registered devices. Those for any device are in AnyDeviceStore.ts. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { asJson, environments, Preferences } from "../../wire/mobile/Notifications.ts"
@@ -43,14 +43,6 @@ export const Listed = Schema.Struct({
   ended_at: Schema.NullOr(At)
 })
 export type Listed = typeof Listed.Type
-
-const Delivery = Schema.Struct({
-  state: Schema.Literals(["pending", "leased", "delivered", "superseded", "expired", "suppressed", "dead"]),
-  attempts: Schema.Int,
-  last_status: Schema.NullOr(Schema.Int),
-  last_reason: Schema.NullOr(Schema.String)
-})
-export type Delivery = typeof Delivery.Type
 
 export interface Owner {
   readonly project_id: string
@@ -100,25 +92,6 @@ export const make = (sql: SqlClient.SqlClient) => {
        and last_reason in ('quiet_hours', 'paused')
        and not_before > ${now}`
 
-  /** Ends the device and suppresses its waiting deliveries. An inactive device becomes revoked; a revoked one stays. */
-  const revoke = (device_id: string, reason: string, now: Date) =>
-    rows(Schema.Struct({ device_id: Schema.String }))(sql`
-      with revoked as (
-        update mobile_device
-           set state = 'revoked', state_reason = ${reason}, ended_at = coalesce(ended_at, ${now}), token_key_id = null,
-               token_sealed = null, token_lookup = null
-         where device_id = ${device_id}::uuid
-           and state <> 'revoked'
-        returning device_id
-      ), silenced as (
-        update push_outbox o
-           set state = 'suppressed', settled_at = ${now}, last_reason = 'device_revoked'
-          from revoked
-         where o.device_id = revoked.device_id
-           and o.state = 'pending'
-      )
-      select device_id from revoked`)
-
   const lock = (device_id: string) =>
     firstRow(Row)(sql`
       select ${columns}
@@ -147,12 +120,5 @@ export const make = (sql: SqlClient.SqlClient) => {
          and d.state = 'active'
        order by d.device_id desc`)
 
-  /** What became of an event that concerns one device. */
-  const findDelivery = (event_id: string) =>
-    firstRow(Delivery)(sql`
-      select state, attempts, last_status, last_reason
-        from push_outbox
-       where event_id = ${event_id}::uuid`)
-
-  return { find, setPreferences, releaseHeld, revoke, lock, list, listActive, findDelivery }
+  return { find, setPreferences, releaseHeld, lock, list, listActive }
 }

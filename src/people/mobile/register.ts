@@ -21,6 +21,7 @@ import { WebPushKeys } from "../../push/tokens/WebPushKeys.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { initialPreferences } from "../../wire/mobile/Notifications.ts"
 import { type RegisterDevice, Registration, refuse } from "../../wire/mobile/MobileApi.ts"
+import * as AnyDeviceStore from "../AnyDeviceStore.ts"
 import * as Owner from "./Owner.ts"
 import * as RegistrationStore from "./RegistrationStore.ts"
 import * as SetPreferences from "./setPreferences.ts"
@@ -43,6 +44,7 @@ export const make = Effect.gen(function* () {
   const { checkPause, releaseHeld } = yield* SetPreferences.make
   const registrations = RegistrationStore.make(sql)
   const store = Store.make(sql)
+  const devices = AnyDeviceStore.make(sql)
 
   const register = Effect.fn("Devices.register")(function* (
     owner: Actor,
@@ -123,7 +125,7 @@ export const make = Effect.gen(function* () {
     }
     if (Option.isSome(known)) {
       const { device_id: theirs, project_id } = known.value
-      yield* store.revoke(theirs, "registered_by_another", now)
+      yield* devices.revoke(theirs, "registered_by_another", now)
       yield* auditDevice(now, "mobile_device.handed_over", { project_id, actor: `mobile_device:${device_id}` }, theirs)
     }
     const { ofProject, ofSubject } = Option.getOrThrow(yield* registrations.count(owner))

@@ -6,6 +6,7 @@ import { persistence } from "../../platform/database/Persistence.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { refuse } from "../../wire/mobile/MobileApi.ts"
+import * as AnyDeviceStore from "../AnyDeviceStore.ts"
 import { refuseOperator } from "./Errors.ts"
 import * as Owner from "./Owner.ts"
 import * as Store from "./DeviceStore.ts"
@@ -15,10 +16,11 @@ export const make = Effect.gen(function* () {
   const clock = yield* DatabaseClock
   const { auditDevice } = yield* Owner.make
   const store = Store.make(sql)
+  const devices = AnyDeviceStore.make(sql)
 
   /** Returns when the device ended: now, unless it had ended before. */
   const endDevice = Effect.fnUntraced(function* (device: Store.Row, reason: string, actor: string, now: Date) {
-    const changed = yield* store.revoke(device.device_id, reason, now)
+    const changed = yield* devices.revoke(device.device_id, reason, now)
     if (changed.length > 0) {
       yield* auditDevice(now, "mobile_device.revoked", { project_id: device.project_id, actor }, device.device_id)
     }

@@ -1,20 +1,19 @@
 /** Rings a device because its owner asked for it, through the same queue as every notification, and says what happened. */
-import { Effect, Option, Schedule } from "effect"
+import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuid } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
-import { bucketsOfPart } from "../../platform/edge/RateLimit.ts"
+import { bucketsOfPart } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Outbox } from "../../push/outbox/Outbox.ts"
 import type { Actor } from "../../wire/Actor.ts"
-import { type DeviceTested, refuse } from "../../wire/mobile/MobileApi.ts"
+import { refuse } from "../../wire/mobile/MobileApi.ts"
+import { outcomeOf } from "../DeviceTest.ts"
 import * as Store from "./DeviceStore.ts"
 
 /** Tests of one device. */
 const testRate = { perSecond: 1 / 60, burst: 5 }
-/** Eight seconds: a provider has ten, and whoever asked should not wait longer. */
-const patience = { schedule: Schedule.spaced("200 millis"), times: 40 }
 
 export const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -37,28 +36,10 @@ export const make = Effect.gen(function* () {
     return event_id
   }, persistence)
 
-  /** Each look is an operation of its own: nobody else waits for a connection meanwhile. */
   const ring = Effect.fn("Devices.ring")(function* (owner: Actor, device_id: string) {
     const event_id = yield* enqueue(owner, device_id)
-    const delivery = yield* persistence(store.findDelivery(event_id)).pipe(
-      Effect.repeat({ ...patience, while: Option.exists(isOpen) })
-    )
-    return { device_id, ...Option.match(delivery, { onNone: () => untouched, onSome: testedOf }) }
+    return { device_id, ...(yield* outcomeOf(sql, event_id, device_id)) }
   })
 
   return { ring }
 })
-
-/** It may still be sent for the first time. */
-const isOpen = ({ attempts, last_status, last_reason, state }: Store.Delivery) =>
-  state === "leased" || (state === "pending" && (attempts === 0 || (last_status === null && last_reason === null)))
-
-type Tested = Omit<DeviceTested, "device_id">
-const untouched: Tested = { outcome: "waiting", status: null, reason: null }
-
-const testedOf = ({ attempts, last_reason: reason, last_status: status, state }: Store.Delivery): Tested => {
-  if (state === "delivered") return { outcome: "accepted", status, reason }
-  if (state === "suppressed") return { outcome: "gone", status, reason }
-  if (state === "dead" || state === "expired") return { outcome: "refused", status, reason }
-  return { outcome: state === "pending" && attempts > 0 ? "retrying" : "waiting", status, reason }
-}

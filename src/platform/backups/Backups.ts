@@ -13,7 +13,7 @@ import { Cause, Context, Data, Deferred, Duration, Effect, Layer, Option, Schedu
 import { SqlClient } from "effect/sql"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Audit } from "../audit/Audit.ts"
-import { Backup } from "../database/Backup.ts"
+import { Backup } from "./Backup.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { Database, type DatabaseUnreachable } from "../database/Database.ts"
 import { longPersistence, persistence, withoutValues } from "../database/Persistence.ts"

@@ -4,7 +4,7 @@
  */
 import { Effect, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import type { Backup } from "../database/Backup.ts"
+import type { Backup } from "./Backup.ts"
 import type { Database } from "../database/Database.ts"
 import { expect } from "../metrics/Progress.ts"
 import * as Folder from "./BackupFolder.ts"

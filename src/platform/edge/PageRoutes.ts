@@ -2,7 +2,7 @@
 import { Effect, Exit, Option } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Caller } from "../../wire/Headers.ts"
-import { RateLimit } from "./RateLimit.ts"
+import { RateLimit } from "./limits/RateLimit.ts"
 import { isTransient, report } from "./Report.ts"
 
 type Request = HttpServerRequest.HttpServerRequest

@@ -6,7 +6,7 @@ import { refuse } from "../../wire/Errors.ts"
 import { LimitedByAddress, WellFormed } from "../../wire/Headers.ts"
 import { firstIssue } from "../../wire/Issue.ts"
 import { answer, withDetails } from "../../wire/Refusal.ts"
-import { limitedTo, RateLimit } from "./RateLimit.ts"
+import { limitedTo, RateLimit } from "./limits/RateLimit.ts"
 
 const wellFormed = HttpApiMiddleware.layerSchemaErrorTransform(WellFormed, (error) => {
   if (error.kind === "Body" || error.kind === "ResponseHeaders") return Effect.die(error)

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { sha256 } from "../crypto/Sha256.ts"
-import { PageLimit } from "./PageLimit.ts"
+import { PageLimit } from "./limits/PageLimit.ts"
 
 export const staticRoutes = Effect.gen(function* () {
   const router = yield* HttpRouter.HttpRouter

@@ -4,6 +4,7 @@
  * A text is searched as it is and, if it has escapes or runs of base64, with these decoded. The texts of one call are
  * searched together as well: a key may be cut in two, and a pair of credentials given in two fields.
  */
+import { Schema } from "effect"
 import { rules, type SecretKind } from "./Rules.ts"
 
 /** Group n + 1 is the beginning of rule n; of two rules with the same beginning, the first one counts. */
@@ -17,6 +18,9 @@ const base64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{32,}={0,2}/g
  */
 export const findSecret = (text: string, now?: Date): SecretKind | undefined =>
   findPlain(text, now) ?? findEncoded(text, now)
+
+/** A check of text that a person types: with a secret in it, the secret would end up in the database and in lists. */
+export const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
 
 const findPlain = (text: string, now?: Date): SecretKind | undefined => {
   for (const match of text.matchAll(anyBeginning)) {

@@ -4,10 +4,26 @@
  * Durations are whole seconds in the environment and `Duration` inside. Secrets are `Redacted` from here on.
  * Without DATABASE_URL, missing secrets are read from SERVICE_DATA_DIR/secrets.env (Secrets.ts).
  */
-import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted, Result } from "effect"
+import { Config, ConfigProvider, Context, Data, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { availableParallelism } from "node:os"
-import { join, resolve } from "node:path"
-import { parseDatabaseUrl } from "./DatabaseUrl.ts"
+import { join } from "node:path"
+import {
+  absolute,
+  commaSeparated,
+  hosts,
+  httpsOrigin,
+  integer,
+  invalid,
+  onOff,
+  optionalSecret,
+  optionalText,
+  port,
+  postgresUrl,
+  privateHosts,
+  requiredSecret,
+  seconds,
+  wholeNumber
+} from "./Kinds.ts"
 import { revision } from "./Package.ts"
 import { type Environment, environments, isTopic } from "../../wire/mobile/Notifications.ts"
 import { generatedSecrets, keptSecrets, proposedSecrets } from "./Secrets.ts"
@@ -15,96 +31,6 @@ import { recording } from "./Unknown.ts"
 
 /** The message is one line that names the setting and its valid values. The process ends with exit code 78. */
 export class ConfigurationError extends Data.TaggedError("ConfigurationError")<{ readonly message: string }> {}
-
-const invalid = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
-
-/** `message` for every other text, too: the library's own names neither unit nor bounds. */
-const wholeNumber = (name: string, isWithin: (value: number) => boolean, message: string) =>
-  Config.NonEmptyString(name).pipe(
-    Config.mapEffect((text) => {
-      const value = Number(text)
-      return Number.isInteger(value) && isWithin(value) ? Effect.succeed(value) : invalid(message)
-    })
-  )
-
-const integer = (name: string, unit: string, fallback: number, min: number, max: number) =>
-  wholeNumber(
-    name,
-    (value) => value >= min && value <= max,
-    `${name} is a whole number of ${unit} from ${min} to ${max}.`
-  ).pipe(Config.withDefault(fallback))
-
-const seconds = (name: string, fallback: number, { min = 1, max = 315_360_000 } = {}) =>
-  integer(name, "seconds", fallback, min, max).pipe(Config.map(Duration.seconds))
-
-const commaSeparated = (name: string) =>
-  Config.String(name).pipe(
-    Config.map((list) =>
-      list
-        .split(",")
-        .map((entry) => entry.trim())
-        .filter((entry) => entry !== "")
-    )
-  )
-
-const optionalText = (name: string) =>
-  Config.option(Config.NonEmptyString(name)).pipe(Config.map(Option.getOrUndefined))
-const optionalSecret = (name: string) => Config.option(secret(name)).pipe(Config.map(Option.getOrUndefined))
-const requiredSecret = (name: string) =>
-  optionalSecret(name).pipe(
-    Config.mapEffect((value) =>
-      value === undefined
-        ? invalid(`${name} is not set: 32 bytes or more, such as the output of openssl rand -base64 32.`)
-        : Effect.succeed(value)
-    )
-  )
-const hosts = (name: string, fallback: ReadonlyArray<string>, example: string) =>
-  commaSeparated(name).pipe(
-    Config.withDefault(fallback),
-    Config.mapEffect((hosts) =>
-      hosts.every((host) => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(host))
-        ? Effect.succeed<ReadonlySet<string>>(new Set(hosts))
-        : invalid(`${name} lists host names in lower case, such as ${example}.`)
-    )
-  )
-/** Hosts that may be in a private network, where a name may be a single word, or there is none. */
-const privateHosts = (name: string, example: string) =>
-  commaSeparated(name).pipe(
-    Config.withDefault([]),
-    Config.mapEffect((hosts) =>
-      hosts.every((host) => /^[a-z0-9.:[\]_-]{1,253}$/.test(host) && hostOf(`http://${host}`) === host)
-        ? Effect.succeed<ReadonlySet<string>>(new Set(hosts))
-        : invalid(`${name} lists names in lower case or addresses of hosts, without port, such as ${example}.`)
-    )
-  )
-const hostOf = (url: string) => (URL.canParse(url) ? new URL(url).hostname : undefined)
-const onOff = (name: string, fallback: "on" | "off") =>
-  Config.Literals(["on", "off"], name).pipe(
-    Config.withDefault(fallback),
-    Config.map((value) => value === "on")
-  )
-
-const httpsOrigin = (name: string, fallback: string) =>
-  Config.NonEmptyString(name).pipe(
-    Config.withDefault(fallback),
-    Config.mapEffect((text) =>
-      URL.canParse(text) && new URL(text).origin === text && text.startsWith("https://")
-        ? Effect.succeed(text)
-        : invalid(`${name} is an https origin such as ${fallback}.`)
-    )
-  )
-
-const secret = (name: string) =>
-  Config.Redacted(name).pipe(
-    Config.mapEffect((value: Redacted.Redacted<string>) =>
-      Buffer.byteLength(Redacted.value(value)) >= 32
-        ? Effect.succeed(value)
-        : invalid(`${name} needs at least 32 bytes.`)
-    )
-  )
-
-const port = (name: string, min: number) =>
-  wholeNumber(name, (port) => port >= min && port <= 65_535, `${name} is a port from ${min} to 65535.`)
 
 /** A sixteenth of every limit is still enough for one caller. */
 const mostProcesses = 16
@@ -135,25 +61,6 @@ const http = Config.all({
   rateLimits: onOff("SERVICE_RATE_LIMITS", "on"),
   logLevel: Config.LogLevel("SERVICE_LOG_LEVEL").pipe(Config.withDefault("Info" as const))
 })
-
-/** A recursive mkdir of a relative path never returns if the working directory was deleted. */
-const absolute = (name: string, path: string) =>
-  Effect.try(() => resolve(path)).pipe(
-    Effect.catch(() => invalid(`${name} is relative to a working directory that no longer exists.`))
-  )
-
-const postgresUrl = (name: string) =>
-  Config.option(Config.Redacted(name)).pipe(
-    Config.map(Option.getOrUndefined),
-    Config.mapEffect((url) =>
-      url === undefined
-        ? Effect.undefined
-        : Result.match(parseDatabaseUrl(Redacted.value(url)), {
-            onFailure: (problem) => invalid(`${name} ${problem}.`),
-            onSuccess: () => Effect.succeed(url)
-          })
-    )
-  )
 
 const database = Config.all({
   url: postgresUrl("DATABASE_URL"),

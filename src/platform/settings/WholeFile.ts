@@ -42,7 +42,7 @@ const draft = (file: string, text: string, place: (written: string) => void, own
   }
 }
 
-/** Without this sync, a power cut could undo a rename that was already relied on. */
+/** Without this sync, a power cut could undo a new file or a rename that was already relied on. */
 export const syncFolder = (folder: string) => {
   const descriptor = fs.openSync(folder, "r")
   fs.fsyncSync(descriptor)

@@ -4,6 +4,7 @@
  */
 import { Duration } from "effect"
 import type { SqlClient } from "effect/sql"
+import { tokenInForce } from "./StandingToken.ts"
 
 /** A session that nobody used for this long has ended. */
 const idle = Duration.hours(12)
@@ -19,9 +20,7 @@ export const isOpen = (sql: SqlClient.SqlClient, now: Date) => sql`
   (s.ended_at is null
    and s.expires_at > ${now}
    and s.last_used_at > ${new Date(now.getTime() - Duration.toMillis(idle))}
-   and t.revoked_at is null
-   and (t.expires_at is null or t.expires_at > ${now})
-   and p.disabled_at is null
+   and ${tokenInForce(sql, now)}
    and (s.person_key_id is null or ${isUsable(sql)}))`
 
 /** The passkey `k` is there, and neither switched off nor removed. Whether its token is in force is another condition. */

@@ -3,6 +3,7 @@
  * and notifications share them, so that a revocation takes effect with the next statement. The grant's alias is `g`.
  */
 import type { SqlClient, Statement } from "effect/sql"
+import { tokenInForce } from "./StandingToken.ts"
 
 /** The resource and instance of a grant (decisions.md, What a grant is bound to). */
 export interface Audience {
@@ -22,9 +23,7 @@ export const inForce = (sql: SqlClient.SqlClient, now: Date | Statement.Fragment
   (g.revoked_at is null
    and g.expires_at > ${now}
    and c.disabled_at is null
-   and t.revoked_at is null
-   and (t.expires_at is null or t.expires_at > ${now})
-   and p.disabled_at is null)`
+   and ${tokenInForce(sql, now)})`
 
 export const instanceId = (sql: SqlClient.SqlClient, { instance_id }: Pick<Audience, "instance_id">) =>
   sql`coalesce(${instance_id ?? null}::text, (select instance_id::text from service_instance))`

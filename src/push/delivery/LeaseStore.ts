@@ -10,6 +10,7 @@ import { type Lane, notificationKindNames, Preferences } from "../../wire/mobile
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { providers } from "../tokens/PushTokens.ts"
 import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
+import { tokenInForce } from "../../platform/sql/StandingToken.ts"
 
 const At = Schema.Date
 
@@ -177,9 +178,7 @@ const authorized = (sql: SqlClient.SqlClient, now: Date) => sql`
       from project_token t
       join project p on p.project_id = t.project_id
      where t.token_id = d.subject
-       and t.revoked_at is null
-       and (t.expires_at is null or t.expires_at > ${now})
-       and p.disabled_at is null)
+       and ${tokenInForce(sql, now)})
   else exists (
     select 1
       from oauth_grant g

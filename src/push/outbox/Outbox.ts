@@ -10,7 +10,7 @@
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { logFault } from "../../platform/database/FaultLog.ts"
-import { bucketsOfPart } from "../../platform/edge/RateLimit.ts"
+import { bucketsOfPart } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Workers } from "../../platform/workers/Workers.ts"
 import { type Lane, lanes, notificationKinds } from "../../wire/mobile/Notifications.ts"

@@ -5,6 +5,7 @@ import { lookup } from "../../platform/sql/Lookup.ts"
 import { rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 import { type Audience, hasAudience, instanceId, joined, inForce } from "../../platform/sql/StandingGrant.ts"
+import { tokenInForce } from "../../platform/sql/StandingToken.ts"
 
 const Identified = Schema.Struct({
   project_id: Schema.String,
@@ -35,9 +36,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
-         and t.revoked_at is null
-         and (t.expires_at is null or t.expires_at > ${now})
-         and p.disabled_at is null`
+         and ${tokenInForce(sql, now)}`
   )
 
   const accessToken = lookup(

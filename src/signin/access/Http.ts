@@ -1,10 +1,10 @@
 /** Authenticates requests to /mcp and to the mobile API, and limits them before anything is looked up. */
 import { Effect, Exit, Layer, Option, Result } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
-import { Attempts, boundTo, keyOf, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, boundTo, keyOf, type Outcome } from "../../platform/edge/limits/Attempts.ts"
 import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
-import { type Buckets, RateLimit } from "../../platform/edge/RateLimit.ts"
+import { type Buckets, RateLimit } from "../../platform/edge/limits/RateLimit.ts"
 import { type Actor, CurrentGrant } from "../../wire/Actor.ts"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { PhoneCredential } from "../../wire/Headers.ts"

@@ -1,10 +1,10 @@
 /** Serves the metadata documents, /token and, if enabled, /register and /revoke (spec 4.10). */
 import { Effect, Exit, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { Attempts, boundTo, type Outcome } from "../../platform/edge/Attempts.ts"
+import { Attempts, boundTo, type Outcome } from "../../platform/edge/limits/Attempts.ts"
 import { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
-import { RateLimit } from "../../platform/edge/RateLimit.ts"
+import { RateLimit } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Refusal } from "../../wire/Refusal.ts"

@@ -9,7 +9,7 @@ import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/h
 import { readForm } from "../../platform/edge/Form.ts"
 import { onlyMethods } from "../../platform/edge/Methods.ts"
 import { isFromOwnPage } from "../../platform/edge/PageRoutes.ts"
-import { limitedTo, RateLimit } from "../../platform/edge/RateLimit.ts"
+import { limitedTo, RateLimit } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { answer, type Refusal } from "../../wire/Refusal.ts"
 import { sessionCookie } from "../sessions/SessionCookie.ts"

@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { crowd } from "../../platform/sql/Crowded.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { tokenInForce } from "../../platform/sql/StandingToken.ts"
 import { Token } from "../sessions/SessionStore.ts"
 
 /** Of one project token. */
@@ -92,10 +93,7 @@ export const make = (sql: SqlClient.SqlClient) => {
        where challenge_hash = ${challenge_hash}`)
 
   const inForce = (now: Date) => sql`
-    (t.revoked_at is null
-     and (t.expires_at is null or t.expires_at > ${now})
-     and t.opens_console
-     and p.disabled_at is null)`
+    (t.opens_console and ${tokenInForce(sql, now)})`
 
   const find = (credential_id: Uint8Array, now: Date) =>
     firstRow(Found)(sql`

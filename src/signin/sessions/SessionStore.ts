@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { isOpen, openSessions, sessionJoined } from "../../platform/sql/OpenSession.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { tokenInForce } from "../../platform/sql/StandingToken.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 
 export const Token = Schema.Struct({
@@ -66,9 +67,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
-         and t.revoked_at is null
-         and (t.expires_at is null or t.expires_at > ${now})
-         and p.disabled_at is null`)
+         and ${tokenInForce(sql, now)}`)
 
   /** Sign-ins of a project wait for each other, so that each counts the sessions of those before it. */
   const lockProject = (project_id: string) => sql`

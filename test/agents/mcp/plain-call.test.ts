@@ -8,7 +8,7 @@ import { Shortcuts } from "../../../src/platform/edge/compiled/Compiled.ts"
 import { examplesFor } from "../../support/agents/Examples.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { exchange } from "../../support/network/Raw.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { instance } from "../../support/service/Service.ts"
 
 const revision = "2026-07-28"

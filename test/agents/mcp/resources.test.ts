@@ -2,9 +2,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { createHash, randomUUID } from "node:crypto"
+import { randomUUID } from "node:crypto"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
+import { pinned } from "../../support/agents/Pinned.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 layer(Service.layer)("prompts and resources", (it) => {
@@ -36,23 +37,6 @@ layer(Service.layer)("prompts and resources", (it) => {
       result(a, "completion/complete", { ref, argument: { name, value } }),
       ({ completion }): Array<string> => completion.values
     )
-  /** Pins a document without a repository. */
-  const pinned = Effect.fnUntraced(function* ({ project_id }: Agent, title: string, text: string) {
-    const sql = yield* SqlClient.SqlClient
-    const bytes = Buffer.from(text)
-    const sha256 = createHash("sha256").update(bytes).digest()
-    const oid = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex")
-    const document_id = randomUUID()
-    yield* sql`
-      insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
-      values (${oid}, ${sha256}, ${bytes.length}, ${text.split("\n").length}, ${bytes})`
-    yield* sql`
-      insert into pinned_document (
-        project_id, document_id, repository, commit, path, mode, blob_oid, title, bootstrap, pinned_at)
-      values (${project_id}::uuid, ${document_id}::uuid, '/r', ${oid}, 'docs/guide.md', '100644', ${oid}, ${title}, false,
-              now())`
-    return document_id
-  })
   /** A project with one of each. */
   const project = Effect.gen(function* () {
     const a = yield* agent()
@@ -60,7 +44,7 @@ layer(Service.layer)("prompts and resources", (it) => {
     const closed = yield* a.task("Old fence")
     yield* a.update(closed, { status: "cancelled" })
     const entry = yield* a.note("The gate is blue", { kind: "decision" })
-    const document_id = yield* pinned(a, "Guide to gates", `Gates ${randomUUID()}`)
+    const document_id = yield* pinned(a.project_id, "Guide to gates", `Gates ${randomUUID()}`)
     return { a, task, closed, entry, document_id }
   })
 
@@ -167,7 +151,7 @@ layer(Service.layer)("prompts and resources", (it) => {
   it.effect("of a long document the first 32 KiB are read, with what reads on", () =>
     Effect.gen(function* () {
       const a = yield* agent()
-      const document_id = yield* pinned(a, "Long", `${randomUUID()}${"x".repeat(40_000)}`)
+      const document_id = yield* pinned(a.project_id, "Long", `${randomUUID()}${"x".repeat(40_000)}`)
       const { text } = yield* read(a, `doc://${document_id}`)
       assert.isBelow(text.length, 33_000)
       assert.include(text, `git_document_get with document_id ${document_id} and offset 32768`)

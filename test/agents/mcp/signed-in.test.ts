@@ -7,7 +7,7 @@ import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { Browser, callback, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const Reachable = Layer.merge(Layer.effect(Service, reachable()), FetchHttpClient.layer).pipe(
   Layer.provideMerge(TestDatabase.sql)

@@ -4,8 +4,9 @@ import { Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { CallBudget } from "../../../src/agents/mcp/CallBudget.ts"
 import * as Turns from "../../../src/agents/mcp/Turns.ts"
-import { RateLimit } from "../../../src/platform/edge/RateLimit.ts"
+import { RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
+import { refuse } from "../../../src/wire/Errors.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 
 const maxima = { calls: 4, searches: 2 }
@@ -16,17 +17,22 @@ const players = (turns: ReturnType<typeof Turns.make>) => {
   let running = 0
   let most = 0
   /** Runs as many calls as given at once, each of so many milliseconds, and returns how many ran at the same time. */
-  const play = (project: string, calls: number, milliseconds: number) =>
+  const play = (
+    project: string,
+    calls: number,
+    milliseconds: number,
+    outcome: Effect.Effect<void, unknown> = Effect.void
+  ) =>
     Effect.gen(function* () {
       most = 0
       const call = Effect.acquireUseRelease(
         Effect.sync(() => (most = Math.max(most, (running += 1)))),
-        () => Effect.sleep(milliseconds),
+        () => Effect.andThen(Effect.sleep(milliseconds), outcome),
         () => Effect.sync(() => (running -= 1))
       )
       const one = turns.visit(project, "me", maxima, (visit) => turns.callsOf(visit, maxima, never)(call, refused))
       const fiber = yield* Effect.forkChild(
-        Effect.forEach(Array.from({ length: calls }), () => one, { concurrency: calls })
+        Effect.forEach(Array.from({ length: calls }), () => Effect.ignore(one), { concurrency: calls })
       )
       let took = 0
       for (; fiber.pollUnsafe() === undefined; took += 10) yield* TestClock.adjust(10)
@@ -120,6 +126,21 @@ it.effect("what calls took before another database server answered is forgotten"
     yield* TestClock.adjust(10)
     yield* Fiber.join(waiting)
     assert.strictEqual((yield* play("heavy", 8, 100)).most, 4)
+  })
+)
+
+it.effect("what calls wait for the database in vain does not count, unless it answers others meanwhile", () =>
+  Effect.gen(function* () {
+    const play = players(Turns.make({ measured: true }))
+    const away = refuse("bridge_persistence_error", 1)
+    yield* play("p", 8, 5000, away)
+    assert.deepStrictEqual(yield* play("p", 4, 100), { most: 4, took: 100 })
+
+    const busy = yield* Effect.forkChild(play("p", 4, 5000, away))
+    yield* TestClock.adjust(4000)
+    yield* play("other", 1, 10)
+    yield* Fiber.join(busy)
+    assert.strictEqual((yield* play("p", 4, 100)).most, 1)
   })
 )
 

@@ -435,7 +435,7 @@ export const chaos = (
     figures: { ...progress(), waiting_for: [...waitingFor] },
     violations
   })
-  Effect.runFork(
+  const fiber = Effect.runFork(
     run.pipe(
       Effect.scoped,
       Effect.raceFirst(Effect.map(unexpectedExit, () => unfinished())),
@@ -451,4 +451,6 @@ export const chaos = (
       })
     )
   )
+  // The servers and clusters that the script has started would go on without it.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => fiber.interruptUnsafe())
 }

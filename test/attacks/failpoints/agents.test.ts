@@ -13,7 +13,7 @@ import { Agent, type Called } from "../../support/agents/McpAgent.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 
 /** A project with an agent and its entries, a signed-in phone, and an unused authorization code. */
 const world = Effect.gen(function* () {

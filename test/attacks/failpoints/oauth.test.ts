@@ -10,7 +10,7 @@ import { type Answer, send } from "../../support/network/Http.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 
 /** A person with a project token at the consent page of an app. */
 const world = Effect.gen(function* () {

@@ -13,7 +13,7 @@ import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { hasGit, repository } from "../../support/agents/Repository.ts"
 import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 
 const path = "guide.md"
 

@@ -13,9 +13,9 @@ import { Agent } from "../../support/agents/McpAgent.ts"
 import { makePhone } from "../../support/phones/Phone.ts"
 import { databaseUrl, operator, patience, procedure } from "../../support/service/Procedure.ts"
 import { Service } from "../../support/service/Service.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
-import { makeRoles } from "../../support/run/Roles.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
+import { makeRoles } from "../../support/database/Roles.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
 /** Another database of the cluster, without tables. */

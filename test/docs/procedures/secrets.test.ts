@@ -10,7 +10,7 @@ import { Bridge } from "../../support/bridges/Bridge.ts"
 import { makePhone } from "../../support/phones/Phone.ts"
 import { operator, patience, procedure } from "../../support/service/Procedure.ts"
 import { Service } from "../../support/service/Service.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 import { successorOf, tokens } from "../../support/bridges/Tokens.ts"
 
 layer(Service.layer, { excludeTestServices: true })("while a secret is replaced", (it) => {

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
-import { makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -83,8 +83,7 @@ layer(Service.layer)("the activity page", (it) => {
       assert.deepEqual(yield* rows("kind=refused"), refused)
       assert.deepEqual(yield* rows(`kind=refused&about=${made.token_id}`), refused)
       assert.deepEqual(yield* rows("kind=refused&about=bridge-pier"), [])
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       assert.include(rowsOf((yield* operator.get("/console/activity?kind=refused")).text), refused[0]!)
     })
   )
@@ -122,9 +121,8 @@ layer(Service.layer)("the activity page", (it) => {
         insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
         values (${randomUUID()}::uuid, now(), ${made.project_id}::uuid, ${`project_token:${randomUUID()}`},
                 'task.created', 'done', '{}', '203.0.113.7', '')`
-      const operator = yield* makeOperator(service)
-      yield* operator.person.post("/console/enter", { code: operator.code })
-      assert.include((yield* operator.person.get(path)).text, "203.0.113.7")
+      const operator = yield* signedInOperator(service)
+      assert.include((yield* operator.get(path)).text, "203.0.113.7")
       const { status, text } = yield* person.get(path)
       assert.strictEqual(status, 200)
       assert.include(text, "created a task")

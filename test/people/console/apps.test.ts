@@ -3,8 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeToken, post } from "../../support/agents/Agent.ts"
-import { csrfOf, makeOperator, Person } from "../../support/agents/Console.ts"
-import { makeApp, signIn } from "../../support/agents/SignIn.ts"
+import { csrfOf, Person, signedInOperator } from "../../support/people/Console.ts"
+import { makeApp, signIn } from "../../support/people/SignIn.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -116,8 +116,7 @@ layer(Service.layer)("the apps that a person let in", (it) => {
   it.effect("are none of an operator's, who ends anybody's with the command's action", () =>
     Effect.gen(function* () {
       const { grant, on, token_id } = yield* signedIn()
-      const { code, person } = yield* makeOperator(on)
-      yield* person.post("/console/enter", { code })
+      const person = yield* signedInOperator(on)
       assert.strictEqual((yield* person.get(path)).status, 404)
       const csrf = csrfOf(yield* person.get("/console/access"))
       assert.strictEqual((yield* person.post(path, { csrf, grant })).status, 404)

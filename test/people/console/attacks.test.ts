@@ -6,7 +6,7 @@ import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { ask } from "../../support/agents/Answers.ts"
-import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeEquippedProject, makeOperator, Person, signedInOperator } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -191,8 +191,7 @@ layer(Service.layer, { timeout: 60_000 })("the console refuses", (it) => {
       const made = yield* makeEquippedProject(service)
       const person = new Person(service.url)
       yield* person.signIn(made.token)
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       const own = csrfOf(yield* operator.get("/console/projects"))
       const foreign = csrfOf(yield* person.get(`/console/${made.project_id}`))
       const before = yield* stateOf(made.project_id)
@@ -268,8 +267,7 @@ layer(Service.layer, { timeout: 60_000 })("the console refuses", (it) => {
       // What is not accepted is shown again.
       const shownAgain = yield* person.post(path, { csrf, ...answer, text: `No.${hostile}` })
       assert.strictEqual(shownAgain.status, 409)
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       const search = encodeURIComponent(hostile)
       const given = [
         "tasks?tag=",

@@ -2,9 +2,8 @@
  * The console in a real Chromium: a person signs in by keyboard and walks over every page, in which every text of an agent
  * is an attack. SCREENSHOTS=folder saves a picture of each page.
  */
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted, type Scope } from "effect"
-import { SqlClient } from "effect/sql"
+import { assert } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page } from "playwright-core"
@@ -12,16 +11,16 @@ import { actionNames } from "../../../src/people/console/Actions.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, layoutFaults, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
-import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/agents/Console.ts"
-import { makeApp, signIn } from "../../support/agents/SignIn.ts"
+import { layoutFaults, openPage, pageFaults } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
+import { makeBusyProject, makeEquippedProject, makeOperator } from "../../support/people/Console.ts"
+import { makeApp, signIn } from "../../support/people/SignIn.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
 
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
-const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
 /** Markup, a handler, an address, an image, and a word longer than a small screen. At most 170 B: titles have 200. */
 const hostile = `</p><script>document.title="owned"</script><img src=x onerror=alert(1)>"'[a](javascript:x) ![b](http://e.example) ${"w".repeat(45)}`
@@ -39,17 +38,7 @@ const looks = sizes.map(([width, colorScheme, faults]): readonly [string, Browse
   faults
 ])
 
-layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
-  const test = (
-    name: string,
-    steps: () => Effect.Effect<void, unknown, Service | SqlClient.SqlClient | Chromium | Scope.Scope>
-  ) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(Reachable, "in Chromium", (test) => {
   /** Every page that a link of the navigation or of a list leads to. */
   const walk = async (page: Page, look: string, faults: typeof pageFaults, paths: ReadonlyArray<string>) => {
     for (const path of paths) {

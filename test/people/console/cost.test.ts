@@ -8,7 +8,7 @@ import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../../src/operator/limits/LimitNames.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
-import { csrfOf, Person } from "../../support/agents/Console.ts"
+import { csrfOf, Person } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 

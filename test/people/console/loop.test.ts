@@ -2,19 +2,20 @@
  * The loop of a decision in a real Chromium: an agent asks, the phone rings, a person opens the link and answers, and the
  * agent goes on. SCREENSHOTS=folder saves pictures.
  */
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, type Scope } from "effect"
+import { assert } from "@effect/vitest"
+import { Context, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { join } from "node:path"
 import type { BrowserContextOptions, Page } from "playwright-core"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
 import { answer, ask, person as otherPerson } from "../../support/agents/Answers.ts"
-import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
+import { openPage, pageFaults } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 import { apnsSimulator } from "../../support/phones/ApnsSimulator.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { apnsOf, drain, workerOf } from "../../support/service/Delivery.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
@@ -31,19 +32,11 @@ const ringing = Effect.gen(function* () {
 class Ringing extends Context.Service<Ringing, Effect.Success<typeof ringing>>()("test/Ringing") {
   static readonly layer = Layer.effect(Ringing, ringing).pipe(Layer.provideMerge(TestDatabase.sql))
 }
-const WithChromium = noChromium === undefined ? Layer.merge(Ringing.layer, Chromium.layer) : (Layer.empty as never)
 
 const phone = { viewport: { width: 390, height: 844 }, isMobile: true } as const
 const refresh = "document.dispatchEvent(new Event('visibilitychange'))"
 
-layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
-  const test = (name: string, steps: () => Effect.Effect<void, unknown, Ringing | Chromium | Scope.Scope>) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(Ringing.layer, "in Chromium", (test) => {
   /** A task that asks, and a page of a person who has signed in on the way to it. */
   const asked = Effect.fnUntraced(function* (options: BrowserContextOptions = {}) {
     const service = yield* Ringing

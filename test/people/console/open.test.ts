@@ -1,12 +1,11 @@
 /** The link of a notification: /console/open leads to what its `r` is about, and says nothing to anyone else. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Redacted } from "effect"
+import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
-import { Person } from "../../support/agents/Console.ts"
+import { Person, signedInOperator } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -45,18 +44,11 @@ layer(Service.layer)("the link of a notification", (it) => {
     yield* person.signIn(token)
     return person
   })
-  const operator = Effect.gen(function* () {
-    const { services, url } = yield* Service
-    const link = yield* Context.get(services, Sessions).makeLink("operator", undefined)
-    const person = new Person(url)
-    yield* person.post("/console/enter", { code: new URL(Redacted.value(link.url)).searchParams.get("code")! })
-    return person
-  })
 
   it.effect("leads the people of the project and the operator to a page that exists", () =>
     Effect.gen(function* () {
       const { all, project_id } = yield* subjects
-      for (const person of [yield* signedIn(project_id), yield* operator]) {
+      for (const person of [yield* signedIn(project_id), yield* signedInOperator(yield* Service)]) {
         for (const [id, place] of all) {
           const { headers, status } = yield* person.get(`/console/open/${id}`)
           assert.strictEqual(status, 303, place)

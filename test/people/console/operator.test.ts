@@ -6,7 +6,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Samples } from "../../../src/people/operator/Samples.ts"
-import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
 

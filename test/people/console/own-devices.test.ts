@@ -2,9 +2,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { ownDone, browserOf } from "../../../src/people/console/OwnDevices.ts"
+import { ownDone, browserOf } from "../../../src/people/console/phones/OwnDevices.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
-import { csrfOf, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeSubscription } from "../../support/phones/Browser.ts"
 import { Service } from "../../support/service/Service.ts"
 

@@ -2,8 +2,8 @@
  * Passkeys in a real Chromium with a virtual authenticator: a person adds one, signs in and consents with it, renames and
  * removes it; and what is refused. SCREENSHOTS=folder saves a picture of each page.
  */
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, type Scope } from "effect"
+import { assert } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { once } from "node:events"
@@ -13,14 +13,14 @@ import type { BrowserContextOptions, Page, Route } from "playwright-core"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { authorizeQuery, callback, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
 import { freePort } from "../../support/network/FreePort.ts"
-import { Chromium, noChromium, openPage, pageFaults } from "../../support/agents/Chromium.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { openPage, pageFaults } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
 
 const Named = Layer.effect(Service, reachable({}, "localhost")).pipe(Layer.provideMerge(TestDatabase.sql))
-const WithChromium = noChromium === undefined ? Layer.merge(Named, Chromium.layer) : (Layer.empty as never)
 
 /** A page whose browser has an authenticator that verifies its person, with a screen lock. */
 const openWithAuthenticator = Effect.fnUntraced(function* (options: BrowserContextOptions = {}) {
@@ -84,17 +84,7 @@ const recorded = (project_id: string) =>
     )
   )
 
-layer(WithChromium, { timeout: 60_000 })("in Chromium, a person", (it) => {
-  const test = (
-    name: string,
-    steps: () => Effect.Effect<void, unknown, Service | SqlClient.SqlClient | Chromium | Scope.Scope>
-  ) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(Named, "in Chromium, a person", (test) => {
   /** Signed in by token, with a passkey. */
   const holder = Effect.fnUntraced(function* (options?: BrowserContextOptions) {
     const service = yield* Service

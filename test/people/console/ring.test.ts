@@ -4,19 +4,19 @@
  * service worker over the debugging protocol. The system's notification cannot be clicked there: its event is dispatched in
  * the worker, and the window that the worker opens is recorded.
  */
-import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, type Scope } from "effect"
-import type { SqlClient } from "effect/sql"
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { BrowserContext, BrowserContextOptions, Page } from "playwright-core"
 import { PostNetwork } from "../../../src/platform/network/GuardedPost.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
-import { makeBusyProject } from "../../support/agents/Console.ts"
+import { openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
+import { makeBusyProject } from "../../support/people/Console.ts"
 import { decrypt, makeSubscription } from "../../support/phones/Browser.ts"
 import { host, makePushService } from "../../support/phones/PushService.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { drain, notify, workerOf } from "../../support/service/Delivery.ts"
 
 const noApns = PushProvider.of({ name: "log", send: () => Effect.die("no phone is registered") })
@@ -121,19 +121,7 @@ const clicked = (context: BrowserContext, tag: string) =>
     return "no notification"
   })()`)
 
-layer(noChromium === undefined ? Layer.merge(TestDatabase.sql, Chromium.layer) : (Layer.empty as never), {
-  timeout: 60_000
-})("a browser", (it) => {
-  const test = (
-    name: string,
-    steps: () => Effect.Effect<void, unknown, SqlClient.SqlClient | TestDatabase | Chromium | Scope.Scope>
-  ) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(TestDatabase.sql, "a browser", (test) => {
   const languages = [
     ["en-GB", "en", "A task needs your decision"],
     ["de-AT", "de", "Eine Aufgabe braucht Ihre Entscheidung"],

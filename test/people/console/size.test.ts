@@ -6,8 +6,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { statementsOf } from "../../../src/platform/database/Migrations.ts"
-import { makeOperator } from "../../support/agents/Console.ts"
-import { bigProject, fill } from "../../support/run/Fill.ts"
+import { signedInOperator } from "../../support/people/Console.ts"
+import { bigProject, fill } from "../../support/database/Fill.ts"
 import { Service } from "../../support/service/Service.ts"
 
 /** Each text is as long as agents usually write them. */
@@ -44,8 +44,7 @@ layer(Service.layer, { timeout: 180_000 })("on a large service", (it) => {
     () =>
       Effect.gen(function* () {
         yield* fillProject
-        const { code, person } = yield* makeOperator(yield* Service)
-        yield* person.post("/console/enter", { code })
+        const person = yield* signedInOperator(yield* Service)
         const home = `/console/${bigProject}`
         const long = ["/tasks", "/memory", "/bridges", "/agents"].map((path) => home + path)
         const ofService = ["bridges", "access"].map((path) => `/console/${path}`)

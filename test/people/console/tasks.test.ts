@@ -1,7 +1,7 @@
 /** The tasks of a project as people see them: the board, what waits for what, and notes. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -85,8 +85,7 @@ layer(Service.layer)("the tasks of a project", (it) => {
       assert.notInclude(read.text, "Add a note")
       assert.strictEqual((yield* reader.post(path, { ...note, csrf: csrfOf(read), note: "No." })).status, 403)
 
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       const sent = { ...note, csrf: csrfOf(yield* operator.get(path)), note: "Ship it." }
       assert.strictEqual((yield* operator.post(path, sent)).status, 303)
       assert.include((yield* operator.get(path)).text, "operator ada@desk")

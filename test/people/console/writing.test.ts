@@ -8,7 +8,7 @@ import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { answer, ask, choices, person as otherPerson } from "../../support/agents/Answers.ts"
-import { csrfOf, makeBusyProject, makeOperator, Person } from "../../support/agents/Console.ts"
+import { csrfOf, makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import type { Answer } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -271,8 +271,7 @@ layer(Service.layer)("the console", (it) => {
       assert.deepEqual(rows, [{ actor: `project_token:${token_id}` }])
 
       const other = yield* makeBusyProject(service)
-      const { code, person: operator } = yield* makeOperator(service)
-      yield* operator.post("/console/enter", { code })
+      const operator = yield* signedInOperator(service)
       const theirs = `/console/${other.project_id}/memory/${other.entry_id}`
       const shown = yield* operator.get(theirs)
       assert.include(shown.text, "archive-memory")

@@ -4,11 +4,11 @@ import { Context, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { WebPushKeys } from "../../../src/push/tokens/WebPushKeys.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 import { send } from "../../support/network/Http.ts"
 import { makeSubscription } from "../../support/phones/Browser.ts"
 import { everything, makePhone } from "../../support/phones/Phone.ts"
-import { allRows } from "../../support/run/Rows.ts"
+import { allRows } from "../../support/database/Rows.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const keyOf = (on: { readonly url: string }) =>

@@ -5,8 +5,8 @@ import { randomUUID } from "node:crypto"
 import { makeProject } from "../../support/bridges/Bridge.ts"
 import { Delivery } from "../../support/service/Delivery.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../../support/phones/Phone.ts"
-import { unchanged } from "../../support/run/Rows.ts"
-import { makePerson } from "../../support/agents/SignIn.ts"
+import { unchanged } from "../../support/database/Rows.ts"
+import { makePerson } from "../../support/people/SignIn.ts"
 
 const people = Effect.gen(function* () {
   const on = yield* Delivery

@@ -3,15 +3,15 @@
  *
  * SCREENSHOTS=folder saves a picture of each page, in both colour schemes and two sizes.
  */
-import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, type Scope } from "effect"
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
 import { join } from "node:path"
-import { Chromium, layoutFaults, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
+import { layoutFaults, openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
 import { entries } from "../../../src/people/site/docs/Contents.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
-const Walk = noChromium === undefined ? Layer.merge(Service.layer, Chromium.layer) : (Layer.empty as never)
 
 /** Texts of diagrams that are cut off, or smaller than 10 px. */
 const unreadable = `[...document.querySelectorAll("svg text")].flatMap((text) => {
@@ -20,14 +20,7 @@ const unreadable = `[...document.querySelectorAll("svg text")].flatMap((text) =>
   return scale < 10 || box.left < frame.left || box.right > frame.right ? [scale + " px: " + text.textContent] : []
 })`
 
-layer(Walk, { timeout: 60_000 })("in Chromium", (it) => {
-  const walk = (name: string, steps: () => Effect.Effect<void, unknown, Service | Chromium | Scope.Scope>) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(Service.layer, "in Chromium", (walk) => {
   /** One page of each kind of content: axe takes seconds for a long one. */
   const thorough = new Set([
     "/",

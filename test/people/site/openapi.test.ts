@@ -11,7 +11,7 @@ import { oauthPaths } from "../../../src/signin/oauth/metadata/Paths.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { read } from "../../support/run/Markdown.ts"
 import { packageRoot } from "../../support/run/Root.ts"
-import { temporaryFolder } from "../../support/service/PostgresUser.ts"
+import { temporaryFolder } from "../../support/database/PostgresUser.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 

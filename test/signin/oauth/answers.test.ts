@@ -23,7 +23,7 @@ import {
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { forAll } from "../../support/run/Property.ts"
-import { unchanged } from "../../support/run/Rows.ts"
+import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 import { firstPage } from "../../support/run/Page.ts"
 

@@ -97,7 +97,8 @@ layer(Service.layer)("an authorization request", (it) => {
     ["another loopback name", { redirect_uri: "http://localhost/callback" }],
     ["a user in front of the host", { redirect_uri: "http://127.0.0.1@evil.test/callback" }],
     ["a fragment", { redirect_uri: `${callback}#x` }],
-    ["a longer query", { redirect_uri: `${callback}?x=1` }]
+    ["a longer query", { redirect_uri: `${callback}?x=1` }],
+    ["more than 8 KiB", { unknown: "x".repeat(8 * 1024) }]
   ]
   it.effect.each(notRedirected)("with %s ends on a page, without a redirect", ([, given]) =>
     Effect.gen(function* () {
@@ -107,6 +108,15 @@ layer(Service.layer)("an authorization request", (it) => {
       assert.strictEqual(answer.status, 400)
       assert.isNull(answer.headers.get("location"))
       assert.include(answer.headers.get("content-type"), "text/html")
+    })
+  )
+
+  it.effect("without a redirect URI ends on a page if the client has several", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const client_id = yield* makeClient(service, { redirect_uris: [callback, "https://app.test/cb"] })
+      const query = authorizeQuery({ client_id, redirect_uri: undefined })
+      assert.strictEqual((yield* new Browser(service.url).authorize(query)).status, 400)
     })
   )
 
@@ -135,7 +145,8 @@ layer(Service.layer)("an authorization request", (it) => {
     ["mobile:devices from any client", { scope: "mobile:devices" }, "invalid_scope"],
     ["a request object", { request: "x" }, "request_not_supported"],
     ["a request_uri", { request_uri: "https://x.test" }, "request_uri_not_supported"],
-    ["prompt=none", { prompt: "none" }, "access_denied"]
+    ["prompt=none", { prompt: "none" }, "access_denied"],
+    ["prompt=none beside another", { prompt: "login none" }, "access_denied"]
   ]
   it.effect.each(redirected)("with %s returns an error to a client that an operator created", ([, given, error]) =>
     Effect.gen(function* () {

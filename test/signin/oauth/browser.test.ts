@@ -2,8 +2,8 @@
  * The consent pages in a real Chromium, which finds what handwritten requests cannot, such as a policy that blocks a
  * redirect. SCREENSHOTS=folder saves a picture of every page, in both colour schemes and at two sizes.
  */
-import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer, type Scope } from "effect"
+import { assert } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { createServer, type RequestListener, type Server } from "node:http"
 import { createServer as createSecureServer } from "node:https"
@@ -11,15 +11,15 @@ import { join } from "node:path"
 import type { Page } from "playwright-core"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { authorizeQuery, makeClient, makeToken, reachable } from "../../support/agents/Agent.ts"
-import { Chromium, noChromium, openPage, pageFaults, viewports } from "../../support/agents/Chromium.ts"
+import { openPage, pageFaults, viewports } from "../../support/people/Chromium.ts"
+import { inChromium } from "../../support/people/InChromium.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
 
 const screenshots = process.env["SCREENSHOTS"]
 
 const Reachable = Layer.effect(Service, reachable()).pipe(Layer.provideMerge(TestDatabase.sql))
-const WithChromium = noChromium === undefined ? Layer.merge(Reachable, Chromium.layer) : (Layer.empty as never)
 
 /** A client's callback server, over https at `localhost` if secure; `redirect` sends the browser on to another address. */
 const callbackServer = (options: { readonly secure?: boolean; readonly redirect?: string } = {}) =>
@@ -53,17 +53,7 @@ const enterToken = async (page: Page, token: string) => {
 }
 const press = (page: Page, name: string) => page.getByRole("button", { name, exact: true }).click()
 
-layer(WithChromium, { timeout: 60_000 })("in Chromium", (it) => {
-  const test = (
-    name: string,
-    steps: () => Effect.Effect<void, unknown, Service | Chromium | SqlClient.SqlClient | Scope.Scope>
-  ) =>
-    it.effect(
-      name,
-      (context) => (noChromium === undefined ? steps() : Effect.sync(() => context.skip(noChromium!))),
-      60_000
-    )
-
+inChromium(Reachable, "in Chromium", (test) => {
   const prepare = Effect.fnUntraced(function* (given: Readonly<Record<string, string>> = {}) {
     const service = yield* Service
     const back = yield* callbackServer()

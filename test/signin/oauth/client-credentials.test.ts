@@ -13,7 +13,7 @@ import { generateKeyPair } from "../../../src/client/Crypto.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { sweepOnce } from "../../../src/platform/database/Sweeper.ts"
 import { sweeps } from "../../../src/platform/proofs/Sweeps.ts"
-import { reachable } from "../../support/agents/Agent.ts"
+import { post, reachable } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { askToken, knock, knockProven, makeKey, tokenPath } from "../../support/agents/OAuthProofs.ts"
 import { assertionOf, type Changes, claimsOf, clientOf, fieldsFor, issuer } from "../../support/bridges/Access.ts"
@@ -23,7 +23,7 @@ import { confirmKey, prepareKey } from "../../support/bridges/KeyRotations.ts"
 import { fresh, withNewKey } from "../../support/bridges/Steps.ts"
 import { holder, tokens } from "../../support/bridges/Tokens.ts"
 import type { Answer } from "../../support/network/Http.ts"
-import { unchanged } from "../../support/run/Rows.ts"
+import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const ask = (on: { readonly url: string }, bridge: Bridge, changes: Changes = {}) =>
@@ -49,6 +49,16 @@ const reaching = Effect.fnUntraced(function* (role: "reader" | "contributor" = "
 const opens = (token: string) =>
   Effect.flatMap(Service, (service) =>
     Effect.map(knock(service, "/mcp", token, { scheme: "Bearer" }), ({ status }) => status === 200)
+  )
+/** Of the audit rows about the Bridge: the code of a refusal, or null. */
+const outcomesOf = ({ bridge_id }: Bridge, action: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(
+      sql<{ readonly code: string | null }>`
+        select code from audit_event
+         where action = ${action} and subject->>'bridge_id' = ${bridge_id}`,
+      (rows) => rows.map(({ code }) => code)
+    )
   )
 const errorOf = ({ body, status }: Answer) => [status, body?.error]
 const invalidClient = [401, "invalid_client"]
@@ -136,11 +146,7 @@ layer(Service.layer)("a Bridge", (it) => {
       const nobody = new Bridge({ ...bridge, bridge_id: "nobody" })
       assert.deepStrictEqual(errorOf(stranger), invalidClient)
       assert.strictEqual(stranger.text, (yield* ask(service, nobody)).text)
-      const sql = yield* SqlClient.SqlClient
-      const rows = yield* sql`
-        select outcome from audit_event
-         where action = 'bridge.access_token_issued' and subject->>'bridge_id' = ${bridge.bridge_id}`
-      assert.strictEqual(rows.length, 1)
+      assert.deepStrictEqual(yield* outcomesOf(bridge, "bridge.access_token_issued"), ["unauthorized_client"])
     })
   )
 
@@ -166,10 +172,20 @@ layer(Service.layer)("a Bridge", (it) => {
   )
 
   const ends: Record<string, (of: Effect.Success<ReturnType<typeof reaching>>) => Effect.Effect<unknown, any, any>> = {
-    "its access is withdrawn": ({ bridge }) => withdraw(bridge),
+    "its access is withdrawn": Effect.fnUntraced(function* ({ bridge }) {
+      for (const was_granted of [true, false]) {
+        assert.deepStrictEqual(yield* withdraw(bridge), { was_granted })
+        assert.deepStrictEqual(yield* outcomesOf(bridge, "bridge.access_withdrawn"), [null])
+      }
+    }),
     "its access is withdrawn and granted again": ({ bridge }) =>
       Effect.all([withdraw(bridge), TestClock.adjust("1 second"), grant(bridge)]),
-    "its role is replaced": ({ bridge }) => grant(bridge, "reader"),
+    "its role is replaced": Effect.fnUntraced(function* ({ bridge }) {
+      yield* grant(bridge, "reader")
+      // Each role leaves its own row; the same role again leaves none.
+      yield* grant(bridge, "reader")
+      assert.deepStrictEqual(yield* outcomesOf(bridge, "bridge.access_granted"), [null, null])
+    }),
     "its role is replaced and comes back": ({ bridge }) =>
       Effect.all([grant(bridge, "reader"), TestClock.adjust("1 second"), grant(bridge)]),
     "it is enrolled again with its key": Effect.fnUntraced(function* ({ bridge }) {
@@ -235,9 +251,12 @@ layer(Service.layer)("a Bridge", (it) => {
       const service = yield* Service
       const { bridge } = yield* reaching()
       const key = yield* makeKey()
-      const assertion = yield* assertionOf(bridge)
-      const { body } = yield* askToken(service, fieldsFor(assertion), yield* key.proof({ path: tokenPath }))
+      const proof = yield* key.proof({ path: tokenPath })
+      const { body } = yield* askToken(service, fieldsFor(yield* assertionOf(bridge)), proof)
       assert.strictEqual(body.token_type, "DPoP")
+      const again = yield* askToken(service, fieldsFor(yield* assertionOf(bridge)), proof)
+      assert.deepStrictEqual(errorOf(again), [400, "invalid_dpop_proof"])
+      assert.include(yield* outcomesOf(bridge, "bridge.access_token_issued"), "invalid_dpop_proof")
       assert.isFalse(yield* opens(body.access_token))
       assert.strictEqual((yield* knockProven(service, "/mcp", body.access_token, key)).status, 200)
     })
@@ -331,6 +350,9 @@ layer(Service.layer)("an assertion is refused", (it) => {
         [400, "invalid_target"]
       )
       const named = fieldsFor(yield* assertionOf(bridge), { client_id: clientOf(bridge), resource: `${issuer}/mcp` })
+      const withPassword = yield* post(`${service.url}${tokenPath}`, named, { authorization: "Basic eDp5" })
+      assert.deepStrictEqual(errorOf(withPassword), invalidClient)
+      assert.match(withPassword.headers.get("www-authenticate")!, /^Basic /)
       assert.strictEqual((yield* askToken(service, named)).status, 200)
     })
   )
@@ -382,6 +404,9 @@ layer(Service.layer)("limits of Bridges", (it) => {
         [first, ...answers].map(({ status }) => status),
         [...Array.from({ length: 60 }, () => 200), 429]
       )
+      const { bridge: neighbour } = yield* holder(yield* fresh({ project_id: bridge.project_id }))
+      yield* grant(neighbour)
+      assert.strictEqual((yield* ask(limiting, neighbour)).status, 200)
     })
   )
 })

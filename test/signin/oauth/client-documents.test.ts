@@ -1,17 +1,19 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { ConfigProvider, Context, Effect, Fiber, Layer, References } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
 import { Access } from "../../../src/signin/access/Access.ts"
 import { credentialOf } from "../../../src/platform/edge/BearerCredential.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { ClientDocuments } from "../../../src/signin/oauth/clients/ClientDocuments.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { DocumentNetwork, isDocumentUrl } from "../../../src/signin/oauth/clients/fetchDocument.ts"
 import { isPublic } from "../../../src/platform/network/PublicAddress.ts"
 import { authorizeQuery, Browser, makeToken, refresh, signIn } from "../../support/agents/Agent.ts"
 import { cert, host, key } from "../../support/phones/Certificate.ts"
-import { instance, Service } from "../../support/service/Service.ts"
+import { environment, instance, Service } from "../../support/service/Service.ts"
 import { firstPage } from "../../support/run/Page.ts"
 
 const isAuthorized = ({ services }: Pick<Service["Service"], "services">, token: string) =>
@@ -107,6 +109,20 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       documents.requests = []
       yield* Effect.all([authorize(client_id), authorize(client_id), authorize(client_id)], { concurrency: 3 })
       assert.lengthOf(documents.requests, 1)
+    })
+  )
+
+  it.effect.each(["no-cache", "no-store"])("is fetched again after a minute if Cache-Control is %s", (cacheControl) =>
+    Effect.gen(function* () {
+      const documents = yield* Documents
+      const client_id = fresh()
+      documents.answer = () => ({ body: document({ client_id }), headers: { "cache-control": cacheControl } })
+      documents.requests = []
+      for (const seconds of [0, 59, 2]) {
+        yield* TestClock.adjust(seconds * 1000)
+        yield* authorize(client_id)
+      }
+      assert.lengthOf(documents.requests, 2)
     })
   )
 
@@ -335,6 +351,48 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
     })
   )
 })
+
+const quietly = Effect.provideService(References.MinimumLogLevel, "None")
+const hosts = ["a", "b", "c", "d", "e"].map((name) => `${name}.example`)
+/** Looks documents up at these hosts, whose names are resolved like this. */
+const documentsBy = (resolve: (typeof DocumentNetwork.Service)["resolve"]) => {
+  const given = { ...environment, SERVICE_OAUTH_CIMD_HOSTS: hosts.join(",") }
+  const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(given))))
+  return Effect.provide(
+    Effect.service(ClientDocuments),
+    ClientDocuments.layer.pipe(
+      Layer.provide(settings),
+      Layer.provide(Layer.succeed(DocumentNetwork, { resolve, isAllowed: isPublic, port: 443, ca: undefined }))
+    )
+  )
+}
+
+test.effect("a document is waited for three seconds", () =>
+  Effect.gen(function* () {
+    const asking = Promise.withResolvers<void>()
+    const { find } = yield* documentsBy(() => {
+      asking.resolve()
+      return new Promise(() => {})
+    })
+    const asked = yield* Effect.forkChild(find({ client_id: "https://a.example/client", isKnown: false }))
+    yield* Effect.promise(() => asking.promise)
+    yield* TestClock.adjust("3 seconds")
+    assert.strictEqual((yield* Effect.flip(Fiber.join(asked))).reason, "took too long")
+  }).pipe(quietly)
+)
+
+test.effect("documents are fetched 120 times a minute, from all hosts together", () =>
+  Effect.gen(function* () {
+    let fetches = 0
+    const { find } = yield* documentsBy(() => {
+      fetches += 1
+      return Promise.reject(new Error("nobody is there"))
+    })
+    const ids = Array.from({ length: 30 }, (_, n) => hosts.map((name) => `https://${name}/${n}`)).flat()
+    yield* Effect.forEach(ids, (client_id) => Effect.exit(find({ client_id, isKnown: false })))
+    assert.strictEqual(fetches, 120)
+  }).pipe(quietly)
+)
 
 describe("the host of a metadata document", () => {
   const denied = [

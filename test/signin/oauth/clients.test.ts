@@ -206,6 +206,13 @@ layer(WithRegistration)("dynamic registration", (it) => {
     })
   )
 
+  it.effect("registers ten redirect URIs", () =>
+    Effect.gen(function* () {
+      const redirect_uris = Array.from({ length: 10 }, (_, n) => `https://a.test/${n}`)
+      assert.deepEqual((yield* register({ redirect_uris })).body.redirect_uris, redirect_uris)
+    })
+  )
+
   const token = Redacted.value(Tokens.format("spt", new Uint8Array(32)))
   const refused: ReadonlyArray<readonly [string, unknown, string]> = [
     ["no redirect URIs", {}, "invalid_redirect_uri"],

@@ -3,7 +3,7 @@
  * console session that may stand for the project token there.
  */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Redacted } from "effect"
+import { Context, Duration, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
@@ -49,6 +49,24 @@ layer(Service.layer)("a sign-in", (it) => {
       assert.strictEqual(metadata.body.scopes_supported.join(" "), writes)
       const challenge = (yield* send(`${url}/mcp`, { body: "{}" })).headers.get("www-authenticate")
       assert.include(challenge, `scope="${writes}"`)
+    })
+  )
+
+  it.effect("is told what it can do, in which role, and when it ends", () =>
+    Effect.gen(function* () {
+      const { page } = yield* opened(writes, { ttl: Option.some(Duration.days(10)) })
+      const text = page.text.replaceAll(/\s+/g, " ")
+      assert.include(text, "Contributor: can read and change")
+      assert.include(text, "<li>Read tasks</li>")
+      assert.match(text, /<li>Create and update tasks <span class="mark">can change<\/span> ?<\/li>/)
+      const now = yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis)
+      const until = new Date(now + 10 * 86_400_000).toLocaleDateString("en-GB", {
+        day: "numeric",
+        month: "long",
+        year: "numeric",
+        timeZone: "UTC"
+      })
+      assert.include(text, `It ends 30 days after its last use, and on ${until} at the latest.`)
     })
   )
 
@@ -155,8 +173,10 @@ layer(Service.layer)("a sign-in", (it) => {
       const [grant] = yield* grants
       assert.strictEqual(grant!.label, "Ada's laptop")
       const actor = `oauth_grant:${grant!.grant_id}`
-      const names = yield* Context.get(service.services, ProjectTokens).names(project_id, [actor])
-      assert.strictEqual(names.get(actor), "Lighthouse (Ada's laptop)")
+      const { names } = Context.get(service.services, ProjectTokens)
+      assert.strictEqual((yield* names(project_id, [actor])).get(actor), "Lighthouse (Ada's laptop)")
+      const { project_id: elsewhere } = yield* makeToken(service)
+      assert.strictEqual((yield* names(elsewhere, [actor])).size, 0)
     })
   )
 

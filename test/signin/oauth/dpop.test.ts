@@ -28,7 +28,7 @@ import {
 } from "../../support/agents/OAuthProofs.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { verifications } from "../../support/attacks/Verifications.ts"
-import { unchanged } from "../../support/run/Rows.ts"
+import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const refreshing = ({ client_id, refresh_token }: { readonly client_id: string; readonly refresh_token: string }) => ({

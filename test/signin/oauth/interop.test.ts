@@ -28,7 +28,7 @@ import { Browser, callback, makeClient, makeToken, reachable } from "../../suppo
 import { freePort } from "../../support/network/FreePort.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { firstPage } from "../../support/run/Page.ts"
 
 const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(

@@ -25,7 +25,7 @@ import { recording } from "../../support/run/Lines.ts"
 import { search, utf8 } from "../../support/attacks/Canaries.ts"
 import { filesSince, lsn, rowsAsText } from "../../support/attacks/Secrets.ts"
 import { instance } from "../../support/service/Service.ts"
-import { TestDatabase } from "../../support/run/TestDatabase.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 layer(TestDatabase.sql, { timeout: "60 seconds" })("secrets", (it) => {
   it.effect("are neither stored nor logged in a complete sign-in", () =>

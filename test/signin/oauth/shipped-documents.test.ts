@@ -17,6 +17,8 @@ const redirect_uri = "http://localhost:51234/callback"
 interface Answer {
   readonly status: number
   readonly body?: object | string
+  /** What the host serves at every other path; by default nothing. */
+  readonly others?: object
 }
 
 /** claude.ai as this machine reaches it: `answer` undefined means not at all. */
@@ -24,10 +26,11 @@ const claudeAi = Effect.gen(function* () {
   const { cert, key } = throwAwayCertificate({ host: "claude.ai" })
   const host = { answer: undefined as Answer | undefined }
   const server = createServer({ cert, key }, (request, response) => {
-    const { body, status } = host.answer!
+    const { body, others, status } = host.answer!
+    const document = request.url === new URL(claudeCode).pathname ? body : others
     if (typeof body !== "object") response.writeHead(status, { "content-type": "text/html" }).end(body)
-    else if (request.url !== new URL(claudeCode).pathname) response.writeHead(404).end()
-    else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
+    else if (document === undefined) response.writeHead(404).end()
+    else response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(document))
   })
   const port = yield* Effect.acquireRelease(
     Effect.callback<number>((resume) => {
@@ -163,6 +166,11 @@ describe("doctor", () => {
         (yield* said({ status: 200, body: published }, ["claude.ai"]))[0]!,
         /^warn .*: fetched for Claude Code, and differs from the copy in this release: upgrade; withdrawn/
       )
+      const claude = "https://claude.ai/oauth/mcp-oauth-client-metadata"
+      const others = { client_id: claude, ...shippedDocuments[claude] }
+      assert.deepEqual(yield* said({ status: 200, body: published, others }, ["claude.ai"]), [
+        "warn Metadata document at claude.ai: fetched for Claude; fetched for Claude Code, and differs from the copy in this release: upgrade."
+      ])
       assert.deepEqual(yield* said({ status: 404 }, ["claude.ai"]), [
         "warn Metadata document at claude.ai: withdrawn or not acceptable for Claude Code, Claude, which cannot sign in with it."
       ])

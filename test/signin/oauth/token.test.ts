@@ -25,6 +25,9 @@ import {
 import { send } from "../../support/network/Http.ts"
 import { environment, instance, Service } from "../../support/service/Service.ts"
 
+const suspicions = (code: string) =>
+  Effect.map(Metric.value(grantSuspicions(code)), (state) => (state as Metric.CounterState<number>).count)
+
 const isAuthorized = (service: Service["Service"], token: string) =>
   Context.get(service.services, Access)
     .authorize(credentialOf(`Bearer ${token}`))
@@ -54,6 +57,7 @@ layer(Service.layer)("a code", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const { client_id, code, verifier } = yield* obtainCode(service)
+      const before = yield* suspicions("code_replayed")
       const first = yield* exchange(service, { client_id, code, code_verifier: verifier })
       const second = yield* exchange(service, { client_id, code, code_verifier: verifier })
       assert.strictEqual(first.status, 200)
@@ -71,6 +75,7 @@ layer(Service.layer)("a code", (it) => {
          where actor = ${`oauth_client:${client_id}`}
            and code = 'code_replayed'`
       assert.deepStrictEqual(noted, [{ count: 1 }])
+      assert.strictEqual((yield* suspicions("code_replayed")) - before, 1)
     })
   )
 
@@ -194,8 +199,10 @@ layer(Service.layer)("a refresh token", (it) => {
       const { client_id, refresh_token } = yield* signIn(service)
       const first = yield* refresh(service, { client_id, refresh_token })
       yield* TestClock.adjust(Duration.seconds(10))
+      const before = yield* suspicions("refresh_reused")
       const late = yield* refresh(service, { client_id, refresh_token })
       assert.strictEqual(late.body.error, "invalid_grant")
+      assert.strictEqual((yield* suspicions("refresh_reused")) - before, 1)
       assert.isFalse(yield* isAuthorized(service, first.body.access_token))
       const successor = yield* refresh(service, { client_id, refresh_token: first.body.refresh_token })
       assert.strictEqual(successor.body.error, "invalid_grant")
@@ -366,8 +373,7 @@ layer(Service.layer)("a used refresh token", (it) => {
         Context.get(on.services, Overview).take,
         ({ numbers }) => numbers.grants_replayed_elsewhere
       )
-      const metric = grantSuspicions("refresh_replayed_elsewhere") as Metric.Counter<number>
-      const counted = Effect.map(Metric.value(metric), ({ count }) => count)
+      const counted = suspicions("refresh_replayed_elsewhere")
       const before = yield* counted
       const { client_id, refresh_token } = yield* signIn(on)
       const from = (address: string, agent: string) => refreshFrom(on, { client_id, refresh_token }, address, agent)
@@ -406,7 +412,7 @@ layer(Service.layer)("a used refresh token", (it) => {
     })
   )
 
-  it.effect("of the first edition, which derived the successor without a secret, gets the same successor", () =>
+  it.effect("of 0.1.0, which derived the successor without a secret, gets the same successor", () =>
     Effect.gen(function* () {
       const on = yield* Service
       const sql = yield* SqlClient.SqlClient
@@ -583,6 +589,25 @@ layer(Service.layer)("the token endpoint", (it) => {
       assert.strictEqual(
         answer.headers.get("access-control-expose-headers"),
         "WWW-Authenticate, Retry-After, X-Request-Id"
+      )
+    })
+  )
+
+  it.effect("answers a browser's preflight, and other methods with the one to use", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const preflight = yield* send(`${url}/token`, { method: "OPTIONS", headers: { origin: "https://app.test" } })
+      assert.deepEqual(
+        [
+          preflight.status,
+          ...["origin", "methods", "headers"].map((of) => preflight.headers.get(`access-control-allow-${of}`))
+        ],
+        [204, "*", "POST, OPTIONS", "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version"]
+      )
+      const other = yield* send(`${url}/token`, { method: "GET" })
+      assert.deepEqual(
+        [other.status, other.headers.get("allow"), other.body.error],
+        [405, "POST, OPTIONS", "invalid_request"]
       )
     })
   )

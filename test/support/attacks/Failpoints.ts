@@ -10,7 +10,7 @@ import type { Answer } from "../network/Http.ts"
 import { invariants } from "./Invariants.ts"
 import { outcomeOf } from "./Race.ts"
 import { instance, Service } from "../service/Service.ts"
-import type { TestDatabase } from "../run/TestDatabase.ts"
+import type { TestDatabase } from "../database/TestDatabase.ts"
 
 export type On = Effect.Success<ReturnType<typeof instance>>
 export type Shape = ReadonlyArray<string>

@@ -17,7 +17,7 @@ import type { Answer } from "../network/Http.ts"
 import { Agent } from "../agents/McpAgent.ts"
 import { everything, makeRegisteredPhone } from "../phones/Phone.ts"
 import { hasGit } from "../agents/Repository.ts"
-import { makePerson } from "../agents/SignIn.ts"
+import { makePerson } from "../people/SignIn.ts"
 import { pinDocument, type World } from "./Targets.ts"
 import { tokens } from "../bridges/Tokens.ts"
 

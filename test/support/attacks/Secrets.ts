@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { inject } from "vitest"
 import { utf8 } from "./Canaries.ts"
-import { allRows } from "../run/Rows.ts"
+import { allRows } from "../database/Rows.ts"
 
 /** PostgreSQL's files: the database, the shared ones, the log, and the WAL since `start`. */
 export const filesSince = Effect.fnUntraced(function* (start: string) {

@@ -1,7 +1,6 @@
 /** Every route and every tool of a service with a request that it accepts, made with valid credentials. */
 import { Context, Effect, type Layer, Redacted } from "effect"
 import { HttpApi } from "effect/http-api"
-import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -15,9 +14,10 @@ import { Bridge } from "../bridges/Bridge.ts"
 import type { Target } from "./Malformed.ts"
 import { examplesOf } from "../agents/Examples.ts"
 import { Agent } from "../agents/McpAgent.ts"
-import { makeOperatorToken } from "../agents/Operator.ts"
+import { repositoryIn } from "../agents/Repository.ts"
+import { makeOperatorToken } from "../people/Operator.ts"
 import { everything, makePhone, makeRegisteredPhone } from "../phones/Phone.ts"
-import { makePerson } from "../agents/SignIn.ts"
+import { makePerson } from "../people/SignIn.ts"
 import { tokens } from "../bridges/Tokens.ts"
 
 /** The services of all domains: an instance of the tests, or the services beside a server. */
@@ -28,11 +28,7 @@ export interface World {
 
 /** A document that the operator pinned for the project, from a repository in `folder`. */
 export const pinDocument = Effect.fnUntraced(function* ({ services }: World, folder: string, project_id: string) {
-  const git = (...args: ReadonlyArray<string>) =>
-    execFileSync("git", ["-C", folder, "-c", "user.name=t", "-c", "user.email=t@example.com", ...args], {
-      encoding: "utf8"
-    }).trim()
-  git("init", "-q")
+  const { git } = repositoryIn(folder)
   writeFileSync(join(folder, "guide.md"), `A guide of ${project_id}\n`.repeat(50))
   git("add", "guide.md")
   git("commit", "-qm", "test")

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { services } from "../../../src/App.ts"
 import type { ApnsSimulator } from "./ApnsSimulator.ts"
 import { everything, makePhone } from "./Phone.ts"
-import { makePerson } from "../agents/SignIn.ts"
+import { makePerson } from "../people/SignIn.ts"
 
 /** The services of a server in this process, with its settings. */
 export const servicesOf = (settings: Readonly<Record<string, string | undefined>>) =>

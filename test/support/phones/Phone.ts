@@ -1,9 +1,10 @@
 /** A phone with the app: its push token and its requests to the mobile API. */
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { type Ask, send } from "../network/Http.ts"
-import type { Person } from "../agents/SignIn.ts"
+import type { Person } from "../people/SignIn.ts"
 
 /** Preferences that let every kind of notification through. */
 export const everything = {
@@ -38,6 +39,18 @@ export const makePhone = (
     revoke: (id: string, asked?: Ask) => ask(`/${id}/revoke`, asked)
   }
 }
+
+/** What is stored of a device: its state, and how many parts of its push token. */
+export const storedDevice = (device_id: string) =>
+  SqlClient.SqlClient.use((sql) =>
+    Effect.map(
+      sql<{ readonly state: string; readonly state_reason: string | null; readonly secrets: number }>`
+        select state, state_reason, num_nonnulls(token_key_id, token_sealed, token_lookup) as secrets
+          from mobile_device
+         where device_id = ${device_id}::uuid`,
+      ([row]) => row!
+    )
+  )
 
 /** A registered phone that wants every kind of notification, unless told otherwise. */
 export const makeRegisteredPhone = Effect.fnUntraced(function* (

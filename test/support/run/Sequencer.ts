@@ -12,16 +12,16 @@ const longest = [
   "test/attacks/chaos.test.ts",
   "test/client/check/kit.test.ts",
   "test/docs/readme.test.ts",
-  "test/platform/embedded-postgres.test.ts",
+  "test/platform/database/embedded-postgres.test.ts",
   "test/people/console/browser.test.ts",
-  "test/operator/backups.test.ts",
-  "test/operator/lists.test.ts",
+  "test/operator/backups/automatic.test.ts",
+  "test/operator/command-line/lists.test.ts",
   "test/people/site/browser.test.ts",
   "test/attacks/failpoints/agents.test.ts",
   "test/operator/erasure.test.ts",
   "test/process/processes.test.ts",
   "test/process/process.test.ts",
-  "test/operator/doctor.test.ts"
+  "test/operator/doctor/doctor.test.ts"
 ].map((file) => join(packageRoot, file))
 
 const gone = longest.filter((file) => !existsSync(file))

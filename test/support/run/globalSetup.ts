@@ -4,8 +4,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { TestProject } from "vitest/node"
 import { migrate } from "../../../src/platform/database/Migrations.ts"
-import { startCluster } from "./Cluster.ts"
-import { makeRoles } from "./Roles.ts"
+import { startCluster } from "../database/Cluster.ts"
+import { makeRoles } from "../database/Roles.ts"
 
 declare module "vitest" {
   export interface ProvidedContext {

@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { packageRoot } from "../run/Root.ts"
 import { compileCache } from "./ServiceAdmin.ts"
-import { dataFolder, temporaryFolder } from "./PostgresUser.ts"
+import { dataFolder, temporaryFolder } from "../database/PostgresUser.ts"
 
 const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples"]
 const sources = ["cli", "migrations", "src", "scripts", "package.json", ...pages]

@@ -10,7 +10,7 @@ import { Worker } from "../../../src/push/delivery/Worker.ts"
 import type { NotificationKind } from "../../../src/wire/mobile/Notifications.ts"
 import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
 import { instance } from "./Service.ts"
-import { TestDatabase } from "../run/TestDatabase.ts"
+import { TestDatabase } from "../database/TestDatabase.ts"
 
 /** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: half a second by default. */
 export const apnsOf = (

@@ -7,7 +7,7 @@ import { checkout, shellIn } from "./Checkout.ts"
 import { blocksUnder, read } from "../run/Markdown.ts"
 import { relay } from "../network/Relay.ts"
 import { environment, instance } from "./Service.ts"
-import { TestDatabase } from "../run/TestDatabase.ts"
+import { TestDatabase } from "../database/TestDatabase.ts"
 
 /** Test timeout in milliseconds. A procedure has several commands of about a second each; a busy machine is much slower. */
 export const patience = 90_000

@@ -9,7 +9,7 @@ import { freePort } from "../network/FreePort.ts"
 import { relay } from "../network/Relay.ts"
 import { environment } from "./Service.ts"
 import { compileCache } from "./ServiceAdmin.ts"
-import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
+import { servingAccount, TestDatabase } from "../database/TestDatabase.ts"
 
 /** Listens on a free port; killed when the scope closes. `release`: the folder of the release to start. */
 export const serviceProcess = Effect.fnUntraced(function* (

@@ -12,7 +12,7 @@ import { Shortcuts } from "../../../src/platform/edge/compiled/Compiled.ts"
 import { logLevel } from "../../../src/platform/process/Logging.ts"
 import { Workers } from "../../../src/platform/workers/Workers.ts"
 import { conflicts } from "./Conflicts.ts"
-import { servingAccount, TestDatabase } from "../run/TestDatabase.ts"
+import { servingAccount, TestDatabase } from "../database/TestDatabase.ts"
 
 export const environment = {
   SERVICE_BRIDGE_ENROLLMENT_SECRET: "enrollment-secret-of-the-tests-0123456789",

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inject } from "vitest"
-import { TestDatabase } from "../run/TestDatabase.ts"
+import { TestDatabase } from "../database/TestDatabase.ts"
 
 const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
 

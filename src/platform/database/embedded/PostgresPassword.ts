@@ -5,7 +5,7 @@
  * 1. The service makes the password, and keeps it in the data folder (0600), which belongs to the service's account.
  * 2. Before a server starts whose pg_hba.conf does not ask for this password, PostgreSQL's single-user mode sets it.
  * 3. Only then pg_hba.conf is replaced. After a kill in between, the next start repeats step 2.
- * So a folder of the first edition, which trusted local connections, changes over at its next start; and a lost password
+ * So a folder of 0.1.0, which trusted local connections, changes over at its next start; and a lost password
  * is made anew.
  */
 import { Effect, Redacted } from "effect"

@@ -9,6 +9,7 @@ import { crowd } from "../../../platform/sql/Crowded.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { isOpen, isUsable, sessionJoined } from "../../../platform/sql/OpenSession.ts"
 import { type Audience, instanceId } from "../../../platform/sql/StandingGrant.ts"
+import { tokenInForce } from "../../../platform/sql/StandingToken.ts"
 import { Role, Scope } from "../../../wire/Scopes.ts"
 import type { Client } from "../clients/Shapes.ts"
 
@@ -134,9 +135,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project_token t
         join project p on p.project_id = t.project_id
        where t.token_hash = ${token_hash}
-         and t.revoked_at is null
-         and (t.expires_at is null or t.expires_at > ${now})
-         and p.disabled_at is null`)
+         and ${tokenInForce(sql, now)}`)
 
   /** Binds project token and browser to the request. Returns nothing if another form has renewed the browser's cookie. */
   const bindToken = (

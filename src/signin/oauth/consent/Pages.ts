@@ -7,6 +7,7 @@ import { passkeyCard, passkeyForm, wrongKey } from "../../passkeys/Card.ts"
 import type { WrongKey } from "../../passkeys/PersonKeys.ts"
 import type { RelyingParty } from "../../passkeys/RelyingParty.ts"
 import type { Session } from "../../sessions/Sessions.ts"
+import { tokenField } from "../../TokenField.ts"
 import type { ErrorRedirect, NoRedirect } from "../authorize/Authorize.ts"
 import { destination } from "../clients/RedirectUri.ts"
 import { type ConsentEnded, consentPath } from "./BrowserBinding.ts"
@@ -76,7 +77,7 @@ const askToken = (
           sees it.
         </span>
         ${wrong && alert("token-error", "This token is not valid. Check that you copied all of it, or ask your operator.")}
-        ${tokenField(wrong)}
+        ${tokenField(wrong, wrong)}
         <div class="buttons">
           ${continueWithToken(isFirst)}
           <button name="decision" value="deny" formnovalidate>Deny</button>
@@ -106,34 +107,9 @@ const withPasskey = (passkeys: RelyingParty, isFirst: boolean, request_id: strin
   )}
   ${isFirst && html`<p class="or">or</p>`}`
 
+// Enter presses the first button of the form, so Continue comes before Deny.
 const continueWithToken = (isPrimary: boolean) =>
   isPrimary ? html`<button class="primary">Continue</button>` : html`<button>Continue with this token</button>`
-
-// Enter presses the first button of the form, which is Continue.
-const tokenField = (wrong: boolean) =>
-  wrong
-    ? html`<input
-        type="password"
-        id="project_token"
-        name="project_token"
-        autocomplete="off"
-        spellcheck="false"
-        autocapitalize="off"
-        required
-        aria-invalid="true"
-        aria-describedby="token-error token-help"
-        autofocus
-      />`
-    : html`<input
-        type="password"
-        id="project_token"
-        name="project_token"
-        autocomplete="off"
-        spellcheck="false"
-        autocapitalize="off"
-        required
-        aria-describedby="token-help"
-      />`
 
 const askConsent = (name: string, view: ConsentPage, project: NonNullable<ConsentPage["project"]>, sent: Sent) => {
   const { client, csrf, redirect_uri, request_id, scopes } = view

@@ -190,7 +190,7 @@ const successorsOf = ({ refreshGrace, secret, secretPrevious }: Settled) => {
   const again = (predecessor: Redacted.Redacted<string>, successor_salt: Uint8Array, successor_hash: Uint8Array) =>
     [
       ...(ring?.deriveWithEach("successor", [successor_salt, predecessor]) ?? []),
-      // As the first edition derived it, which may serve beside this release during an upgrade.
+      // As 0.1.0 derived it, which may serve beside this release during an upgrade.
       deriveFrom(predecessor, "oauth/v1/refresh-successor", [successor_salt])
     ]
       .map(format)

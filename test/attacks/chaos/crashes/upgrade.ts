@@ -233,9 +233,9 @@ const backTo = (release: string) =>
     ? Object.fromEntries(Object.entries(unfinished).filter(([name]) => !name.includes("consent page")))
     : unfinished
 
-/** What docs/run.md, Upgrade, says of the way back to the first edition: each gets a clear answer. */
+/** What docs/run.md, Upgrade, says of the way back to 0.1.0: each gets a clear answer. */
 const limits = Effect.fnUntraced(function* (first: At, now: At, project: Project) {
-  const expect = expecting(violations, "back at the first edition")
+  const expect = expecting(violations, "back at 0.1.0")
   const { client_id } = project
   const browser = new Browser(now.url)
   const begun = yield* browser.get(`/authorize?${authorizeQuery({ client_id })}`)

@@ -9,12 +9,12 @@
  * A disk of its own needs root (a tmpfs). Without root the disk is not filled; `disk` in the figures tells.
  */
 import { Context, Effect, Option } from "effect"
-import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
 import { Backups } from "../../../../src/platform/backups/Backups.ts"
 import { admin, awaiting, beside, chaos, draw, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
+import { fillDisk, smallDisk } from "../parts/SmallDisk.ts"
 
 const keep = 3
 const kills = size(5, 1)
@@ -23,23 +23,6 @@ const fulls = size(1, 0)
 
 const seen = { drafts: 0, most_drafts: 0, kills: 0, damages: 0, fulls: 0 }
 
-const runs = (program: string, ...args: ReadonlyArray<string>) => {
-  try {
-    execFileSync(program, args, { stdio: "ignore" })
-    return true
-  } catch {
-    return false
-  }
-}
-
-const wrote = (file: number, bytes: number) => {
-  try {
-    return fs.writeSync(file, Buffer.alloc(bytes)) === bytes
-  } catch {
-    return false
-  }
-}
-
 chaos(
   "backups",
   () => seen,
@@ -47,10 +30,7 @@ chaos(
     const folder = yield* scratch
     const disk = join(folder, "disk")
     fs.mkdirSync(disk, { mode: 0o700 })
-    const mounted = yield* Effect.acquireRelease(
-      Effect.sync(() => runs("mount", "-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", disk)),
-      (mounted) => Effect.sync(() => void (mounted && runs("umount", "-l", disk)))
-    )
+    const mounted = yield* smallDisk(disk, "size=64m,mode=0700")
     const settings = {
       SERVICE_BACKUP_DIR: join(disk, "backups"),
       SERVICE_BACKUP_EVERY_SECONDS: "1",
@@ -139,9 +119,7 @@ chaos(
       yield* anotherGood("after all were damaged, before the disk is full")
       const from = performance.now()
       const filler = join(disk, "filler")
-      const file = fs.openSync(filler, "w")
-      for (let bytes = 1 << 20; bytes >= 1; bytes >>= 1) while (wrote(file, bytes));
-      fs.closeSync(file)
+      yield* fillDisk(filler)
       seen.fulls++
       yield* Effect.sleep(size(4000, 1200))
       if ((yield* backups).good === 0) violations.push("the full disk left no good backup")

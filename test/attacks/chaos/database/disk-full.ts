@@ -8,34 +8,17 @@
  * full disk. `disk` in the figures tells which of the two it was.
  */
 import { Effect, Fiber } from "effect"
-import { execFileSync } from "node:child_process"
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs"
+import { mkdirSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { beside, chaos, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { watchHealth } from "../parts/Health.ts"
 import { makeLoad } from "../parts/Load.ts"
+import { fillDisk, smallDisk } from "../parts/SmallDisk.ts"
 
 const fulls = size(3, 1)
 const bound = sliced ? Infinity : 5000
 
 const recoveries: Array<number> = []
-
-const runs = (program: string, ...args: ReadonlyArray<string>) => {
-  try {
-    execFileSync(program, args, { stdio: "ignore" })
-    return true
-  } catch {
-    return false
-  }
-}
-
-const wrote = (file: number, size: number) => {
-  try {
-    return writeSync(file, Buffer.alloc(size)) === size
-  } catch {
-    return false
-  }
-}
 
 chaos(
   "disk-full",
@@ -43,10 +26,7 @@ chaos(
   Effect.gen(function* () {
     const folder = join(yield* scratch, "disk")
     mkdirSync(folder, { mode: 0o711 })
-    const mounted = yield* Effect.acquireRelease(
-      Effect.sync(() => runs("mount", "-t", "tmpfs", "-o", "size=224m,mode=0711", "tmpfs", folder)),
-      (mounted) => Effect.sync(() => void (mounted && runs("umount", "-l", folder)))
-    )
+    const mounted = yield* smallDisk(folder, "size=224m,mode=0711")
     const one = yield* server(folder)
     const on = yield* beside(folder, one)
     const { sql } = on
@@ -59,11 +39,7 @@ chaos(
     const filler = join(folder, "filler")
     const disk = mounted
       ? {
-          fill: Effect.sync(() => {
-            const file = openSync(filler, "a")
-            for (let size = 1 << 20; size >= 1; size >>= 1) while (wrote(file, size));
-            closeSync(file)
-          }),
+          fill: fillDisk(filler),
           empty: Effect.sync(() => rmSync(filler))
         }
       : {

@@ -36,7 +36,7 @@ const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 /** While the database is away, calls wait for it, and further ones of their project get no turn. */
 const isTemporary = (outcome: string) =>
   outcome === "503 bridge_persistence_error" || outcome === "no answer" || outcome === callsTooLong
-const callsTooLong = "200 limit_exceeded concurrent_calls"
+export const callsTooLong = "200 limit_exceeded concurrent_calls"
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (

@@ -10,7 +10,7 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { postgresFiles } from "../../../../src/platform/database/embedded/PostgresFiles.ts"
 import { connect, hasEnded, launch, retrySchedule } from "../../../../src/platform/database/embedded/Postmaster.ts"
-import { trustConnections } from "../../../support/run/Cluster.ts"
+import { trustConnections } from "../../../support/database/Cluster.ts"
 import { ChaosError } from "../harness.ts"
 
 export const ownPostgres = Effect.fnUntraced(function* (folder: string) {

@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import { apnsSimulator, settingsFor } from "../../../support/phones/ApnsSimulator.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../../../support/phones/Phone.ts"
-import { makePerson } from "../../../support/agents/SignIn.ts"
+import { makePerson } from "../../../support/people/SignIn.ts"
 import { awaiting, beside, chaos, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 const phones = 4

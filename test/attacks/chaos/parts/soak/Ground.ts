@@ -70,10 +70,7 @@ export const makeGround = Effect.fnUntraced(function* (
 
   const windows: Array<Window> = []
   /** What a fault explains is known once it is over. */
-  const during = <E>(
-    explains: ReadonlyArray<string>,
-    fault: Effect.Effect<Pick<Window, "why" | "to">, E>
-  ) =>
+  const during = <E>(explains: ReadonlyArray<string>, fault: Effect.Effect<Pick<Window, "why" | "to">, E>) =>
     Effect.gen(function* () {
       const from = performance.now()
       const { to, why } = yield* fault

@@ -8,13 +8,13 @@ import { Channels } from "../../../../../src/people/channels/Channels.ts"
 import { makeSecret } from "../../../../../src/push/channels/webhook/webhook.ts"
 import { makeClient, makeToken, signIn } from "../../../../support/agents/Agent.ts"
 import { choices } from "../../../../support/agents/Answers.ts"
-import { csrfOf, Person } from "../../../../support/agents/Console.ts"
+import { csrfOf, Person } from "../../../../support/people/Console.ts"
 import { Agent, type Called } from "../../../../support/agents/McpAgent.ts"
-import { makePerson } from "../../../../support/agents/SignIn.ts"
+import { makePerson } from "../../../../support/people/SignIn.ts"
 import type { Answer } from "../../../../support/network/Http.ts"
 import { makeRegisteredPhone } from "../../../../support/phones/Phone.ts"
 import { planted } from "../../../../support/secrets/Planted.ts"
-import { type Load, toolOutcome } from "../Load.ts"
+import { callsTooLong, type Load, toolOutcome } from "../Load.ts"
 import { fillOrdinary } from "../tenants/Projects.ts"
 import type { Ground } from "./Ground.ts"
 import { paths, type Weather } from "./Weather.ts"
@@ -186,9 +186,14 @@ export const makeLibrary = Effect.fnUntraced(function* ({ load, on, project_id }
   }
 })
 
-/** A page has no code, and after a form there is another one. A person who is led to the sign-in page was signed out. */
+/**
+ * A page has no code, and after a form there is another one. It takes a turn as a call does. A person who is led to the
+ * sign-in page was signed out.
+ */
 const pageOutcome = ({ headers, status }: Answer) => {
-  if (status === 503 && headers.get("retry-after") !== null) return "503 bridge_persistence_error"
+  const retries = headers.get("retry-after") !== null
+  if (status === 503 && retries) return "503 bridge_persistence_error"
+  if (status === 429 && retries) return callsTooLong
   if (status !== 303) return `${status}`
   return headers.get("location")!.startsWith("/console/sign-in") ? "303 signed_out" : "200"
 }

@@ -13,7 +13,7 @@ import { Bridge } from "../../../../support/bridges/Bridge.ts"
 import { tokens } from "../../../../support/bridges/Tokens.ts"
 import { type Answer, send } from "../../../../support/network/Http.ts"
 import type { On } from "../Load.ts"
-import type { beside } from "../../harness.ts"
+import { type beside, size } from "../../harness.ts"
 
 type Instance = Effect.Success<ReturnType<typeof beside>> & On
 
@@ -59,7 +59,8 @@ export const makeHonest = Effect.fnUntraced(function* (
     yield* Effect.forEach(["a", "b", "c", "d"], (title) => Effect.map(agents[0]!.task(title), (task) => ({ task })))
   )
   const withBridge = pool(
-    yield* Effect.forEach([1, 2, 3, 4], () =>
+    // Enough that none rotates more often than a Bridge may.
+    yield* Effect.forEach(Array.from({ length: size(8, 2) }), () =>
       Effect.flatMap(Bridge.make(on, { project_id }), (bridge) =>
         Effect.map(bridge.enroll(on), (token) => ({ token, rotations: 0 }))
       )
@@ -68,7 +69,7 @@ export const makeHonest = Effect.fnUntraced(function* (
   const client_id = yield* makeClient(on)
   const withSignIn = pool(
     // Enough that none refreshes more often than a grant may.
-    yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], () =>
+    yield* Effect.forEach(Array.from({ length: size(20, 4) }), () =>
       Effect.map(signIn(on, { client_id, token: agents[0]!.token }), ({ refresh_token }) => ({ refresh_token }))
     )
   )

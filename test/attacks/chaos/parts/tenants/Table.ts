@@ -14,14 +14,6 @@ export interface Round {
   readonly attacked: Times
 }
 
-/** All rounds as one. They used the same means. */
-export const merged = (rounds: ReadonlyArray<Round>): Round => ({
-  names: rounds[0]!.names,
-  alone: rounds.flatMap(({ alone }) => alone),
-  control: rounds.flatMap(({ control }) => control),
-  attacked: rounds.flatMap(({ attacked }) => attacked)
-})
-
 /** Milliseconds, of the requests of one group, or of `all`. */
 export const rowOf = ({ alone, attacked, control, names }: Round, group: string) => {
   const millisOf = (timed: Times) =>

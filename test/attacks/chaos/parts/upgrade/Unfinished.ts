@@ -2,7 +2,7 @@
  * What callers leave unfinished at one release and go on with at another: each `leave` returns what the caller does next,
  * and that can be done at any service with these rows and secrets.
  *
- * Everything is done as old callers do it: by the endpoints of the first edition, without any field that came later.
+ * Everything is done as old callers do it: by the endpoints of 0.1.0, without any field that came later.
  */
 import { Cause, Effect } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
@@ -54,7 +54,7 @@ export const newBridge = Effect.fnUntraced(function* ({ credentials, project_id 
   return new Bridge({ project_id, bridge_id: `bridge-${randomUUID()}`, keys, credential, credential_id: "" })
 })
 
-/** An agent that sends what agents of the first edition send. */
+/** An agent that sends what agents of 0.1.0 send. */
 export const connect = (at: At, { project_id, token }: Project, credential = token) =>
   Agent.connect({ url: at.url, token: credential, project_id })
 export const write = (agent: Agent, tool: string, given: Readonly<Record<string, unknown>>) =>

@@ -1,0 +1,296 @@
+/**
+ * What commands ask of the services. No option is ignored: without it, something else is asked. Numbers are refused where
+ * they say. What a command shows and how it ends follows from the answer.
+ */
+import { NodeServices } from "@effect/platform-node"
+import { assert, it } from "@effect/vitest"
+import { ConfigProvider, Console, Duration, Effect, Exit, Option, Redacted } from "effect"
+import { CliConfig, Command } from "effect/cli"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { serviceAdmin } from "../../../cli/commands/all.ts"
+import { pathFlags } from "../../../cli/support/Flags.ts"
+import { HeldServices } from "../../../cli/support/HeldServices.ts"
+import { Write } from "../../../cli/support/terminal/Print.ts"
+import type { Services } from "../../../cli/support/Services.ts"
+import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { read, rows } from "../../support/run/Markdown.ts"
+
+const uuid = "00000000-0000-7000-8000-0000000000aa"
+
+const client = Redacted.value(format("sci", Buffer.alloc(32)))
+
+/** A value for each option; true for a switch. */
+const values: Readonly<Record<string, string | true>> = {
+  "account-reference": "github:octo",
+  action: "bridge.revoked",
+  after: uuid,
+  "application-type": "web",
+  bootstrap: true,
+  bridge: "workshop",
+  channel: uuid,
+  client: "https://agent.example/client.json",
+  commit: "c".repeat(40),
+  credential: uuid,
+  device: uuid,
+  document: uuid,
+  embeddings: "off",
+  entry: uuid,
+  format: "markdown",
+  from: "markdown",
+  grant: uuid,
+  id: uuid,
+  key: uuid,
+  kind: "webhook",
+  label: "Ada",
+  limit: "2",
+  "memory-days": "30",
+  name: "Shop",
+  "no-console": true,
+  now: true,
+  "operator-token": uuid,
+  project: uuid,
+  "receipt-days": "30",
+  "redirect-uri": "https://agent.example/callback",
+  reenroll: "workshop",
+  reference: "github:octo",
+  "replace-newest": true,
+  role: "reader",
+  scope: "memory:read",
+  session: uuid,
+  since: "2026-01-01T00:00:00Z",
+  task: uuid,
+  title: "Guide",
+  titles: true,
+  token: uuid,
+  ttl: "2h",
+  url: "https://hooks.example/in",
+  yes: true
+}
+const ofCommand: Readonly<Record<string, Readonly<Record<string, string | true>>>> = {
+  "create-oauth-client": { id: client },
+  "create-operator-token": { scope: "operator:read" },
+  "list-account-references": { after: "github:octo" },
+  "list-bridge-enrollment-credentials": { state: "unused" },
+  "list-bridges": { after: "workshop", state: "pending" },
+  "list-oauth-clients": { after: "https://agent.example/client.json" },
+  "list-tasks": { state: "done" }
+}
+
+/** They work without services, or with services of their own, and are tested by themselves. */
+const others = ["doctor", "restore-database", "set-profile", "list-profiles", "remove-profile"]
+/** Options that matter on a terminal, or that an operator elsewhere sends. */
+const elsewhere = ["yes", "dry-run", "watch", "minted"]
+/** What destroys must be confirmed. */
+const confirmed = ["set-project-limits", "purge-memory", "purge-task", "purge-document", "erase-subject"]
+/** Of options that exclude each other, those that are left out. */
+const leftOut: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "create-bridge-enrollment-credential": ["count", "out-dir"],
+  "create-channel": ["secret-file"]
+}
+
+const documented = rows(read("docs/reference.md"))
+  .filter((row) => "--json" in row && !others.includes(row["Command"]!))
+  .map(({ Command: name = "", Flags = "" }) => ({
+    name,
+    given: [...Flags.matchAll(/--([a-z-]+)/g)]
+      .map(([, flag]) => flag!)
+      .filter((flag) => (flag === "yes" && confirmed.includes(name)) || !elsewhere.includes(flag))
+      .filter((flag) => !leftOut[name]?.includes(flag))
+  }))
+  .filter(({ given }) => given.length > 0)
+
+/** Answers that let each command go on: a list, a row with its secret, and numbers. */
+const answer = Object.assign([], {
+  counts: {},
+  created_at: new Date(0),
+  credential: Redacted.make("secret"),
+  credential_id: uuid,
+  found: [],
+  lines: [],
+  name: "Shop",
+  project_id: uuid,
+  token: Redacted.make("secret"),
+  token_id: uuid,
+  url: Redacted.make("secret")
+})
+/** Members of services that are effects. */
+const effects = ["maintain", "mint", "rekey", "retryDead", "status", "take"]
+
+/** Services that note what is asked of them. */
+const noting = (asked: Array<unknown>) => {
+  const note = (what: unknown) => Effect.sync(() => (asked.push(what), answer))
+  const service = (name: string) =>
+    new Proxy(
+      {},
+      {
+        get: (_, member) =>
+          effects.includes(String(member))
+            ? note(`${name}.${String(member)}`)
+            : (...given: ReadonlyArray<unknown>) =>
+                // That a project exists is asked besides what is done with it.
+                name === "projects" && member === "find"
+                  ? Effect.succeed(answer)
+                  : note([`${name}.${String(member)}`, given])
+      }
+    )
+  const others: Readonly<Record<string, unknown>> = {
+    baseUrl: "https://bridges.example",
+    persistently: (work: unknown) => work,
+    recorded: () => Effect.void
+  }
+  return new Proxy({}, { get: (_, name) => others[String(name)] ?? service(String(name)) }) as Services
+}
+
+const temporary = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "options-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
+)
+
+/** Runs a command on these services: what it shows, and the failure that it ends with. */
+const typed = Effect.fnUntraced(function* (services: Services, ...args: ReadonlyArray<string>) {
+  const shown: Array<string> = []
+  const show = (text: string) => void shown.push(text)
+  const exit = yield* Command.runWith(serviceAdmin, { version: "", renderErrors: false })(args).pipe(
+    Effect.provideService(HeldServices, services),
+    Effect.provideService(Write, show),
+    Effect.provideService(Console.Console, { ...globalThis.console, log: show, error: () => {} }),
+    Effect.provide([
+      NodeServices.layer,
+      CliConfig.layer({ builtIns: [] }),
+      ConfigProvider.layer(ConfigProvider.fromUnknown({}))
+    ]),
+    Effect.exit
+  )
+  const failed = Exit.isFailure(exit) && Exit.hasFails(exit) ? String(Exit.findErrorOption(exit)) : ""
+  return { shown: shown.join("\n"), failed }
+})
+
+/** Everything that a command asks for, and how it ends. */
+const observed = Effect.fnUntraced(function* (name: string, flags: ReadonlyArray<string>) {
+  const folder = yield* temporary
+  writeFileSync(join(folder, "note.md"), "# Note\n")
+  const asked: Array<unknown> = []
+  const args = flags.flatMap((flag) => {
+    const value = pathFlags.has(flag) ? join(folder, flag) : (ofCommand[name]?.[flag] ?? values[flag] ?? "5")
+    return value === true ? [`--${flag}`] : [`--${flag}=${value}`]
+  })
+  const more = name === "import-memory" ? [folder] : []
+  const { failed } = yield* typed(noting(asked), name, ...args, ...more, "--json")
+  // Ids that the command makes differ from run to run.
+  return JSON.stringify([asked, failed])
+    .replaceAll(folder, "")
+    .replaceAll(/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|sci_\w{49}/g, (id) =>
+      [uuid, client].includes(id) ? id : "made"
+    )
+}, Effect.scoped)
+
+it.effect.each(documented)("no option of $name is ignored", ({ given, name }) =>
+  Effect.gen(function* () {
+    const all = yield* observed(name, given)
+    assert.match(all, /^\[\[[^\]]/, "the command has asked for something")
+    assert.strictEqual(yield* observed(name, given), all)
+    for (const flag of given.filter((flag) => !pathFlags.has(flag))) {
+      const without = given.filter((other) => other !== flag)
+      assert.notStrictEqual(yield* observed(name, without), all, `--${flag}`)
+    }
+  })
+)
+
+const minted = (end: string) => `--minted=00000000-0000-7000-8000-0000000000${end}:${"0".repeat(64)}`
+const limits = `set-project-limits --project=${uuid} --yes`
+const credential = `create-bridge-enrollment-credential --project=${uuid} --account-reference=github:octo`
+const operatorToken = "create-operator-token --label=Ada --scope=operator:read --out=OUT"
+const edges: ReadonlyArray<readonly [command: string, accepted: string, refused: string]> = [
+  ["list-projects", "--limit=1000", "--limit=1001"],
+  ["list-audit-events", "--limit=10000", "--limit=10001"],
+  [limits, "--memory-days=7", "--memory-days=6"],
+  [limits, "--receipt-days=36500", "--receipt-days=36501"],
+  [operatorToken, "--ttl=30d", "--ttl=2592001s"],
+  [`${credential} --out=OUT`, "--ttl=3650d", "--ttl=3651d"],
+  [`${credential} --reenroll=workshop ${minted("aa")}`, "--json", minted("bb")]
+]
+it.effect.each(edges)("%s goes with %s, not with %s", ([command, accepted, refused]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const askedWith = Effect.fnUntraced(function* (flag: string) {
+      const asked: Array<unknown> = []
+      const { failed } = yield* typed(noting(asked), ...command.replace("OUT", out).split(" "), flag)
+      return { asked: asked.length > 0, failed: failed !== "" }
+    })
+    assert.deepStrictEqual(yield* askedWith(accepted), { asked: true, failed: false })
+    assert.deepStrictEqual(yield* askedWith(refused), { asked: false, failed: true })
+  })
+)
+
+const ofToken = `create-project-token --project=${uuid} --role=reader --out=OUT`
+const ofClient = "create-oauth-client --name=Shop --redirect-uri=https://agent.example/callback"
+const defaults: ReadonlyArray<readonly [command: string, asked: string, expected: object]> = [
+  [
+    ofToken,
+    "projectTokens.issue",
+    { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }
+  ],
+  [`${credential} --out=OUT`, "credentials.issue", { ttl: Duration.hours(1), reenroll_bridge_id: undefined }],
+  [operatorToken, "operatorTokens.issue", { scopes: ["operator:read"], ttl: Duration.days(7) }],
+  [ofClient, "oauthClients.create", { application_type: undefined, scopes: [] }],
+  ["list-projects", "projects.list", { after: undefined, limit: 101 }]
+]
+it.effect.each(defaults)("%s asks %s with the defaults", ([command, service, expected]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const asked: Array<unknown> = []
+    yield* typed(noting(asked), ...command.replace("OUT", out).split(" "))
+    const calls = asked as ReadonlyArray<readonly [string, ReadonlyArray<object>]>
+    assert.deepInclude(calls.find(([name]) => name === service)![1][0], expected)
+  })
+)
+
+/** Services of which some answer as they are told. */
+const answering = (given: object) => Object.assign(Object.create(noting([])), given) as Services
+
+it.effect("verify-audit-log accepts kept heads that are all older than the log", () =>
+  Effect.gen(function* () {
+    const report = { ok: true, rows: 1, heads: 0, expired_heads: 1, broken: [] }
+    const verification = { verify: () => Effect.succeed(report) }
+    const { failed } = yield* typed(answering({ verification }), "verify-audit-log", "--heads=heads.jsonl")
+    assert.strictEqual(failed, "")
+  })
+)
+
+it.effect.each([
+  ["accepted", ""],
+  ["waiting", "NotOk"],
+  ["refused", "NotOk"]
+] as const)("test-channel ends well only if the channel has accepted: %s", ([outcome, ending]) =>
+  Effect.gen(function* () {
+    const channels = { test: () => Effect.succeed({ channel_id: uuid, outcome }) }
+    const { failed } = yield* typed(answering({ channels }), "test-channel", `--channel=${uuid}`)
+    assert.include(failed, ending)
+    assert.strictEqual(failed === "", ending === "")
+  })
+)
+
+it.effect("status leads to the audit log if somebody else has used a refresh token", () =>
+  Effect.gen(function* () {
+    const numbers = { database_bytes: 0, dead_letters: 0, grants_replayed_elsewhere: 1, projects: 1 }
+    const status = { at: new Date(0), backups: null, limits: [], numbers, pauses: [], processes: [], refused: [] }
+    const { shown } = yield* typed(answering({ overview: { take: Effect.succeed(status) } }), "status")
+    assert.match(shown, /^Next: .*list-audit-events/m)
+  })
+)
+
+it.effect("init makes a project beside one whose id begins like its name", () =>
+  Effect.gen(function* () {
+    const contents = { projectsNamed: () => Effect.succeed([{ id: uuid, name: "Other" }]) }
+    const { shown } = yield* typed(
+      answering({ contents }),
+      "init",
+      "--name=0000",
+      `--dir=${yield* temporary}`,
+      "--json"
+    )
+    assert.deepStrictEqual(JSON.parse(shown).made, ["project", "credential", "token"])
+  })
+)
