@@ -589,7 +589,10 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     ],
     [
       "a refresh token",
-      (sql) => RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), lasting, now, trace),
+      (sql) => {
+        const all = [{ ...using, successor: lasting }]
+        return Effect.map(RefreshTokenStore.make(sql, audience).use(all, ""), ([used]) => used!)
+      },
       ""
     ]
   ] as ReadonlyArray<readonly [string, Statement["act"], string]>)

@@ -50,7 +50,11 @@ export const make = (sql: SqlClient.SqlClient) => {
   })
 
   /** The lexemes, then words related to them, at most `most`. */
-  const withRelated = Effect.fnUntraced(function* (lexemes: ReadonlyArray<string>, stages: Stages, most = SearchStore.mostAsked) {
+  const withRelated = Effect.fnUntraced(function* (
+    lexemes: ReadonlyArray<string>,
+    stages: Stages,
+    most = SearchStore.mostAsked
+  ) {
     const terms: Array<SearchStore.Term> = lexemes.map((lexeme, word) => ({ word, lexeme, share: 1 }))
     const taken = new Set(lexemes)
     for (const kind of ["forms", "synonyms"] as const) {

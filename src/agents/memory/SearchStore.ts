@@ -232,12 +232,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       ), ${stages.context > 0 ? lent : alone}`
   }
 
-  const ranked = (
-    project_id: string,
-    { names, stages, terms }: Question,
-    filter: Filter,
-    limit: number
-  ) => {
+  const ranked = (project_id: string, { names, stages, terms }: Question, filter: Filter, limit: number) => {
     const given = sql`
       select *
         from unnest(

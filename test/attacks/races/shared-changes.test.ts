@@ -151,7 +151,10 @@ layer(Service.layer)("fifty changes at once", (it) => {
         const signedIn = Effect.map(signIn(service), (grant) => ({ ...grant }))
         const free = yield* Effect.replicateEffect(signedIn, 10)
         const [repeating, revoked] = [yield* signedIn, yield* signedIn]
-        yield* sql`update oauth_grant set revoked_at = ${new Date()} where client_id = ${revoked.client_id}`
+        yield* sql`
+          update oauth_grant
+             set revoked_at = created_at, end_reason = 'test'
+           where client_id = ${revoked.client_id}`
         const round = Effect.gen(function* () {
           const refreshed = yield* callers(on, 50, (at, caller) => {
             const n = Math.floor(caller / 5)

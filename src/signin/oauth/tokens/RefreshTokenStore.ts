@@ -161,7 +161,8 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
     mobile_expires_at: sql`mobile_expires_at`
   }
   /** What a refresh asks for: all scopes of the grant, or those that it names. */
-  const scopesOf = (narrowed: Statement.Fragment) => sql`coalesce(string_to_array(nullif(${narrowed}, ''), ' '), g.scopes)`
+  const scopesOf = (narrowed: Statement.Fragment) =>
+    sql`coalesce(string_to_array(nullif(${narrowed}, ''), ' '), g.scopes)`
 
   /**
    * The grant of a token that is unused, or whose successor can still be returned, if whoever proves this key may use it. A
