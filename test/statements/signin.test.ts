@@ -13,7 +13,7 @@ import { remember } from "../../src/platform/proofs/ProofStore.ts"
 import * as BridgeAccessStore from "../../src/signin/oauth/tokens/BridgeAccessStore.ts"
 import * as CodeStore from "../../src/signin/oauth/tokens/CodeStore.ts"
 import * as RefreshTokenStore from "../../src/signin/oauth/tokens/RefreshTokenStore.ts"
-import { lookedUp, type Statement, sweepOf, testConditions } from "../support/statements/Conditions.ts"
+import { changedEachWay, lookedUp, type Statement, sweepOf, testConditions } from "../support/statements/Conditions.ts"
 import {
   audience,
   disableProject,
@@ -517,8 +517,10 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
 
   const presented = { token_hash: sha256("refresh"), client_id: "client", scopes: ["memory:read"] as const }
+  const using = { presented, access, used_by: sha256("caller"), successor: refresh, trace }
+  const stranger = { ...using, presented: { ...presented, token_hash: sha256("stranger") } }
   const useRefresh = (sql: SqlClient.SqlClient) =>
-    RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), refresh, now, trace)
+    changedEachWay(RefreshTokenStore.make(sql, audience).use, using, stranger)(sql)
   testConditions(it, "a refresh token is used", {
     given: signedIn,
     act: useRefresh,
@@ -540,36 +542,38 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "a refresh token is used with a proof, for tokens of its key", {
     given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
-    act: (sql) =>
-      RefreshTokenStore.make(sql, audience).use(
-        { ...presented, proven },
-        access,
-        sha256("caller"),
-        refresh,
-        now,
-        trace
-      ),
+    act: (sql) => {
+      const proving = { ...using, presented: { ...presented, proven } }
+      return Effect.map(RefreshTokenStore.make(sql, audience).use([proving], ""), ([used]) => used!)
+    },
     seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
             where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")}
               and r.generation = 1 and r.dpop_jkt = ${hash("key")}`,
     actsOn: { "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null" },
     actsNotOn: { "of another key": boundTo("oauth_refresh_token", "other"), "that was used": replayedProof }
   })
-  testConditions(it, "the grant of a refresh token counts what its client asks for", {
-    given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
-    act: (sql) => RefreshTokenStore.make(sql, audience).findGrant({ ...presented, proven }),
+  const held = {
     actsOn: {
-      "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null",
       "while its successor can still be returned": `
         update oauth_refresh_token set used_at = ${past}, successor_salt = ${hash("salt")}`
     },
     actsNotOn: {
       "with another token": `update oauth_refresh_token set token_hash = ${others}`,
       "of another grant": `update oauth_refresh_token set grant_id = '${id(39)}'`,
-      "for another client": "update oauth_grant set client_id = 'other'",
-      "with another key": boundTo("oauth_refresh_token", "other"),
+      "of another key": boundTo("oauth_refresh_token", "other"),
       "after its use": `update oauth_refresh_token set used_at = ${past}`
     }
+  }
+  testConditions(it, "the grant of a refresh token counts what its client asks for", {
+    given: signedIn,
+    act: (sql) => lookedUp(RefreshTokenStore.make(sql, audience).findGrant, { token_hash: presented.token_hash, now }),
+    ...held
+  })
+  testConditions(it, "the grant of a refresh token counts what its client asks for with a proof", {
+    given: `${signedIn}; ${boundTo("oauth_refresh_token", "key")}`,
+    act: (sql) => RefreshTokenStore.make(sql, audience).findProvenGrant(presented.token_hash, proven),
+    actsOn: { ...held.actsOn, "if the token is of no key": "update oauth_refresh_token set dpop_jkt = null" },
+    actsNotOn: { ...held.actsNotOn, "that was used": replayedProof }
   })
   testConditions(it, "a refresh token is used without a proof", {
     given: signedIn,
@@ -585,7 +589,10 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     ],
     [
       "a refresh token",
-      (sql) => RefreshTokenStore.make(sql, audience).use(presented, access, sha256("caller"), lasting, now, trace),
+      (sql) => {
+        const all = [{ ...using, successor: lasting }]
+        return Effect.map(RefreshTokenStore.make(sql, audience).use(all, ""), ([used]) => used!)
+      },
       ""
     ]
   ] as ReadonlyArray<readonly [string, Statement["act"], string]>)

@@ -6,6 +6,7 @@ import { Audit, traceAt } from "../../platform/audit/Audit.ts"
 import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { persistence, untilSettled } from "../../platform/database/Persistence.ts"
+import { apart } from "../../platform/database/Transactions.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import type { Replayable } from "../../wire/Headers.ts"
 import { withDetails } from "../../wire/Refusal.ts"
@@ -17,9 +18,10 @@ import * as Cursor from "../continuity/Cursor.ts"
 import { type ContinuityRefusal, refuse, type Unavailable } from "../continuity/Errors.ts"
 import * as Idempotency from "../continuity/Idempotency.ts"
 import { Embeddings } from "../embeddings/Embeddings.ts"
+import { wordsOnly } from "../ranking/Stages.ts"
 import * as Store from "./MemoryStore.ts"
 import * as Ranking from "./Ranking.ts"
-import { everIndexed, searchText } from "./Search.ts"
+import { everIndexed, searchQuery, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
 /** What reading needs of an actor. */
@@ -146,14 +148,14 @@ export class Memory extends Context.Service<
       /** The entry's own score is the measure: it has all of its words. */
       const similarTo = (project_id: string, entry: MemoryEntry) =>
         Effect.gen(function* () {
-          const hits = yield* ranking.similar(project_id, excerpt(textOf(entry), 200), 4)
+          const hits = yield* searches.similar(project_id, searchQuery(excerpt(textOf(entry), 200), wordsOnly.dates), 4)
           const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
           return hits
             .filter(({ id, score }) => id !== entry.id && score >= alike * own)
-            .map(({ id, kind, score, title }) => ({ id, kind, title, score: rounded(Math.min(1, score / own)) }))
+            .map(({ score, ...hit }) => ({ ...hit, score: rounded(Math.min(1, score / own)) }))
         }).pipe(
-          // A savepoint, if the entry is written in a transaction: that nobody could look must not fail the write.
-          sql.withTransaction,
+          // That nobody could look must not fail the write.
+          apart(sql),
           Effect.timeoutOrElse({ duration: "250 millis", orElse: () => Effect.succeed([]) }),
           Effect.catch(() => Effect.succeed([]))
         )

@@ -1,11 +1,12 @@
 /** Statements that write memory entries with their search index, and read single entries. */
 import { following } from "../embeddings/EmbeddingStore.ts"
 import { Schema } from "effect"
-import type { SqlClient, Statement } from "effect/sql"
+import type { SqlClient } from "effect/sql"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { charge, type Usage } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { maxPostings, type Searchable } from "./Search.ts"
+import * as Lexemes from "./Lexemes.ts"
+import type { Searchable } from "./Search.ts"
 import { FlatEntry } from "./Shapes.ts"
 
 const EntryRow = Schema.toType(FlatEntry)
@@ -13,44 +14,7 @@ export type EntryRow = typeof EntryRow.Type
 
 export const make = (sql: SqlClient.SqlClient) => {
   const { forget, queue } = following(sql)
-
-  /**
-   * The lexemes of a prepared text with their frequency, where they first occur in their list, and how many the text
-   * has. A lexeme in both tsvectors counts once, with the larger frequency.
-   */
-  const lexemesOf = ({
-    counts,
-    grams,
-    more,
-    parts,
-    words
-  }: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
-    select lexeme, max(tf)::int as tf, min(place) as place, sum(max(tf)) over () + ${more} as dl
-      from (select lexeme, cardinality(positions) as tf, positions[1] as place
-              from unnest(to_tsvector('english', ${words}))
-            union all
-            select lexeme, cardinality(positions), positions[1]
-              from unnest(to_tsvector('english', ${parts}))
-            union all
-            select lexeme, tf, place
-              from unnest(${grams}, ${counts}) with ordinality as gram (lexeme, tf, place)) l
-     group by lexeme`
-
-  /** The lexemes to post: those that occur first. */
-  const postedOf = (text: Readonly<Record<keyof Searchable, Statement.Fragment>>) => sql`
-    ${lexemesOf(text)}
-     order by place, lexeme collate "C"
-     limit ${sql.literal(String(maxPostings))}`
-
-  const parameters = ({ counts, grams, more, parts, words }: Searchable) => ({
-    words: sql`${words}::text`,
-    parts: sql`${parts}::text`,
-    grams: sql`${grams}::text[]`,
-    counts: sql`${counts}::int[]`,
-    more: sql`${more}::int`
-  })
-
-  const lexemes = (text: Searchable) => postedOf(parameters(text))
+  const lexemes = Lexemes.make(sql)
 
   /** Adds the rows of the clause `from` to the count of active entries, or subtracts them. */
   const countEntries = (project_id: string, by: 1 | -1, from: string) => sql`
@@ -93,7 +57,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                     and id = ${entry.task_id}::uuid)`
          }
       ), lexeme as materialized (
-        ${lexemes(text)}
+        ${lexemes.posted(text)}
       ), charged as (
         ${charge(sql, project_id, "known", { stored_bytes, entries: 1 }, maxima, bytesOf("lexeme"))}
       ), superseded as (
@@ -141,7 +105,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     ), lexeme as materialized (
       select t.id, l.lexeme, l.tf, l.dl
         from text t
-       cross join lateral (${postedOf({
+       cross join lateral (${lexemes.postedOf({
          words: sql`t.words`,
          parts: sql`t.parts`,
          grams: sql`t.grams`,
@@ -212,7 +176,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     with gone as (
       delete from memory_posting
        where project_id = ${project_id}::uuid
-         and lexeme = any (array(select lexeme from (${lexemesOf(parameters(text))}) l))
+         and lexeme = any (array(select lexeme from (${lexemes.of(text)}) l))
          and entry_id = ${id}::uuid
       returning lexeme
     ), freed as (
@@ -253,7 +217,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** The lexemes of a query. No rows if it has only stop words. */
   const queryLexemes = (query: Searchable) =>
-    rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes(query)}) l`)
+    rows(Schema.Struct({ lexeme: Schema.String }))(sql`select lexeme from (${lexemes.posted(query)}) l`)
 
   /** The lexemes of single words. */
   const stems = (words: ReadonlyArray<string>) =>

@@ -5,13 +5,10 @@ import { refuse } from "../continuity/Errors.ts"
 import type { Meaning } from "../embeddings/Embeddings.ts"
 import { namesIn } from "../ranking/Names.ts"
 import { type Related, relatedBy, words } from "../ranking/RelatedWords.ts"
-import { everyStage, type Stages, wordsOnly } from "../ranking/Stages.ts"
+import { everyStage, type Stages } from "../ranking/Stages.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 import { searchQuery } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
-
-/** How many lexemes are searched: of a longer query the rarest, of a shorter one also related words. */
-const mostAsked = 32
 
 /** Entries by words, and by meaning, of which the best are taken. */
 export const pool = 50
@@ -48,12 +45,16 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   /** At most `mostAsked`. */
   const rarest = Effect.fnUntraced(function* (project_id: string, lexemes: ReadonlyArray<string>) {
-    if (lexemes.length <= mostAsked) return lexemes
-    return (yield* store.rarest(project_id, lexemes, mostAsked)).map(({ lexeme }) => lexeme)
+    if (lexemes.length <= SearchStore.mostAsked) return lexemes
+    return (yield* store.rarest(project_id, lexemes)).map(({ lexeme }) => lexeme)
   })
 
   /** The lexemes, then words related to them, at most `most`. */
-  const withRelated = Effect.fnUntraced(function* (lexemes: ReadonlyArray<string>, stages: Stages, most = mostAsked) {
+  const withRelated = Effect.fnUntraced(function* (
+    lexemes: ReadonlyArray<string>,
+    stages: Stages,
+    most = SearchStore.mostAsked
+  ) {
     const terms: Array<SearchStore.Term> = lexemes.map((lexeme, word) => ({ word, lexeme, share: 1 }))
     const taken = new Set(lexemes)
     for (const kind of ["forms", "synonyms"] as const) {
@@ -124,13 +125,6 @@ export const make = (sql: SqlClient.SqlClient) => {
       .toSorted((a, b) => b.score - a.score || (a.id < b.id ? 1 : -1))
   })
 
-  /** The entries that share most of a text's rarer words, by these words alone. */
-  const similar = Effect.fnUntraced(function* (project_id: string, text: string, limit: number) {
-    const lexemes = yield* rarest(project_id, yield* lexemesOf(text, wordsOnly))
-    const terms = yield* withRelated(lexemes, wordsOnly)
-    return yield* store.ranked(project_id, { terms, names: [], stages: wordsOnly }, {}, limit, SearchStore.unasked)
-  })
-
   /** What a query looks for in text without an index: no keys of dates, and no short word for another one. */
   const termsOf = Effect.fnUntraced(function* (query: string, most: number) {
     const lexemes = yield* lexemesOf(query, { ...everyStage, dates: false })
@@ -138,5 +132,5 @@ export const make = (sql: SqlClient.SqlClient) => {
     return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
   })
 
-  return { search, withMeaning, similar, termsOf }
+  return { search, withMeaning, termsOf }
 }

@@ -5,10 +5,12 @@
  * postings takes longest.
  */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import type { Stages } from "../ranking/Stages.ts"
-import { MemoryEntry, Reason } from "./Shapes.ts"
+import { type Stages, wordsOnly } from "../ranking/Stages.ts"
+import * as Lexemes from "./Lexemes.ts"
+import type { Searchable } from "./Search.ts"
+import { MemoryEntry, Reason, Similar } from "./Shapes.ts"
 
 const { body, created_at, id, kind, provenance, tags, title } = MemoryEntry.fields
 const { actor, role } = provenance.fields
@@ -26,6 +28,8 @@ export interface Filter {
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
+/** How many lexemes are searched: of a longer text the rarest, of a shorter query also related words. */
+export const mostAsked = 32
 /** Postings that are counted to find the rarest lexemes. A lexeme with more is common. */
 const countedFirst = 2_000
 /**
@@ -50,14 +54,19 @@ export interface Term {
   readonly share: number
 }
 
+/** How much the stages of the statement count. */
+type Counting = Pick<Stages, "forms" | "coverage" | "context">
+
 /** What a search looks for, and how much each stage counts. */
 export interface Question {
   readonly terms: ReadonlyArray<Term>
   readonly names: ReadonlyArray<string>
-  readonly stages: Pick<Stages, "forms" | "coverage" | "context" | "names">
+  readonly stages: Counting & Pick<Stages, "names">
 }
 
 export const make = (sql: SqlClient.SqlClient) => {
+  const lexemes = Lexemes.make(sql)
+
   /** Counts the entries that hold a lexeme, but no more than `most`. */
   const frequency = (project_id: string, lexeme: string, most: number) => sql`
     select count(*)::float8 as df
@@ -67,20 +76,22 @@ export const make = (sql: SqlClient.SqlClient) => {
                and p.lexeme = ${sql.literal(lexeme)}
              limit ${most}) found`
 
-  /** The `most` lexemes that the fewest entries hold. */
-  const rarest = (project_id: string, lexemes: ReadonlyArray<string>, most: number) =>
+  /** The lexemes that the fewest entries hold. */
+  const rarest = (project_id: string, lexemes: ReadonlyArray<string>) =>
     rows(Schema.Struct({ lexeme: Schema.String }))(sql`
       select a.lexeme
         from unnest(${lexemes}::text[]) with ordinality as a (lexeme, position)
        cross join lateral (${frequency(project_id, "a.lexeme", countedFirst)}) f
        order by f.df, a.position
-       limit ${most}`)
+       limit ${mostAsked}`)
 
   const matching = ({ kind, tags }: Filter) => sql`
     ${kind === undefined ? sql`true` : sql`e.kind = ${kind}`}
     and ${tags === undefined || tags.length === 0 ? sql`true` : sql`e.tags @> ${tags}::text[]`}`
 
   /**
+   * The clauses up to `total`, the score of each candidate for the `terms`, a clause with the columns of `Term`.
+   *
    * BM25 with k1 = 1.2, b = 0.3 and a constant average length of 20; with so small a b the average hardly matters.
    *
    * The rarest lexemes find the candidates; the others are looked up for those alone. The best lend to the entries that
@@ -91,12 +102,13 @@ export const make = (sql: SqlClient.SqlClient) => {
    * step is materialized, and each look-up a lateral subquery that `offset 0` keeps apart. The constants are float8: a plain
    * 0.84 is numeric, and numeric arithmetic took longer than everything else.
    */
-  const ranked = (
+  const scored = (
     project_id: string,
-    { names, stages, terms }: Question,
+    terms: Statement.Fragment,
+    stages: Counting,
     filter: Filter,
     limit: number,
-    { candidates, counted, entries, read } = asked
+    { candidates, counted, entries, read }: typeof asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
     const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
@@ -159,8 +171,8 @@ export const make = (sql: SqlClient.SqlClient) => {
         select s.id, s.score, s.by_words, s.by_related, false as by_context
           from scored s
       )`
-    return rows(Ranked)(sql`
-      with size as materialized (
+    return sql`
+      size as materialized (
         select greatest(coalesce(sum(active), 0), ${entries})::float8 as n
           from memory_count
          where project_id = ${project_id}::uuid
@@ -168,10 +180,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         select t.word, t.lexeme, t.share, size.n,
                case when f.df < ${counted} then f.df else greatest(f.df, size.n / 2) end as df
           from size
-         cross join unnest(
-           ${terms.map(({ word }) => word)}::int[], ${terms.map(({ lexeme }) => lexeme)}::text[],
-           ${terms.map(({ share }) => String(share))}::text[]::float8[]) as t (word, lexeme, share)
+         cross join (${terms}) t
          cross join lateral (${frequency(project_id, "t.lexeme", counted)}) f
+         order by f.df, t.word
+         limit ${mostAsked}
       ), idf as materialized (
         select word, lexeme, share, df, ln(1 + greatest(n - of_word + 0.5, 0.5) / (of_word + 0.5)) as idf,
                of_word > 0 as is_known
@@ -217,7 +229,17 @@ export const make = (sql: SqlClient.SqlClient) => {
          cross join lateral (${scoreOf("c.id", "not w.drives")}) a
          order by score desc, c.id desc
          limit ${Math.max(20, limit)}
-      ), ${stages.context > 0 ? lent : alone}
+      ), ${stages.context > 0 ? lent : alone}`
+  }
+
+  const ranked = (project_id: string, { names, stages, terms }: Question, filter: Filter, limit: number) => {
+    const given = sql`
+      select *
+        from unnest(
+          ${terms.map(({ word }) => word)}::int[], ${terms.map(({ lexeme }) => lexeme)}::text[],
+          ${terms.map(({ share }) => String(share))}::text[]::float8[]) as term (word, lexeme, share)`
+    return rows(Ranked)(sql`
+      with ${scored(project_id, given, stages, filter, limit, asked)}
       select e.id, e.kind, e.title, left(e.body, 601) as body, e.tags, e.actor, e.role, e.created_at,
              array_remove(array[
                case when t.by_words then 'words' end, case when t.by_related then 'related' end,
@@ -237,6 +259,26 @@ export const make = (sql: SqlClient.SqlClient) => {
             and e.active
          offset 0) e
        order by score desc, e.id desc
+       limit ${limit}`)
+  }
+
+  /** The entries that share most of a text's rarer words, by these words alone. One statement, because it runs beside a write. */
+  const similar = (project_id: string, text: Searchable, limit: number) => {
+    const words = sql`
+      select row_number() over (order by place, lexeme collate "C")::int as word, lexeme, 1::float8 as share
+        from (${lexemes.posted(text)}) l`
+    return rows(Schema.toType(Similar))(sql`
+      with ${scored(project_id, words, wordsOnly, {}, limit, unasked)}
+      select e.id, e.kind, e.title, t.score
+        from total t
+       cross join lateral (
+         select e.id, e.kind, e.title
+           from memory_entry e
+          where e.project_id = ${project_id}::uuid
+            and e.id = t.id
+            and e.active
+         offset 0) e
+       order by t.score desc, e.id desc
        limit ${limit}`)
   }
 
@@ -279,5 +321,5 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { rarest, ranked, among, recent, countActive }
+  return { rarest, ranked, similar, among, recent, countActive }
 }

@@ -85,17 +85,18 @@ const late = Effect.andThen(logFault("The database took too long", {}), unavaila
  * If both return none, another transaction changed the rows between the two. Both run again, five times in all; then the
  * caller gets `bridge_persistence_error`.
  */
-export const untilSettled = <A, E, R, A2 = never, E2 = never, R2 = never>(
+export const untilSettled = Effect.fnUntraced(function* <A, E, R, A2 = never, E2 = never, R2 = never>(
   attempt: Effect.Effect<Option.Option<A>, E, R>,
   otherwise: Effect.Effect<Option.Option<A2>, E2, R2> = Effect.succeedNone
-) =>
-  attempt.pipe(
-    Effect.flatMap((acted): Effect.Effect<Option.Option<A | A2>, E2, R2> =>
-      Option.isSome(acted) ? Effect.succeed(acted) : otherwise
-    ),
-    Effect.repeat({ until: Option.isSome, times: 4 }),
-    Effect.flatMap(Option.match({ onNone: () => Effect.fail(unavailable), onSome: Effect.succeed<A | A2> }))
-  )
+) {
+  for (let times = 0; times < 5; times += 1) {
+    const acted = yield* attempt
+    if (Option.isSome(acted)) return acted.value
+    const found = yield* otherwise
+    if (Option.isSome(found)) return found.value
+  }
+  return yield* unavailable
+})
 
 const failureOf = Effect.fnUntraced(function* (error: SqlError.SqlError) {
   const facts = describe(error)

@@ -8,7 +8,7 @@
  * A failed ROLLBACK is a defect in the library. It is ignored here: the connection is gone, so PostgreSQL has rolled
  * back by itself. Savepoints are not released one by one; the COMMIT releases them.
  */
-import { type Duration, Effect } from "effect"
+import { type Duration, Effect, Option } from "effect"
 import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 
 /** Returns a copy of the client with such transactions. */
@@ -33,6 +33,14 @@ export const limitTransactions = (client: SqlClient.SqlClient, limit: Duration.I
     })
   })
 }
+
+/** Statements whose failure must not end the transaction around them, if there is one: then they get a savepoint. */
+export const apart =
+  ({ transactionService, withTransaction }: SqlClient.SqlClient) =>
+  <A, E, R>(statements: Effect.Effect<A, E, R>) =>
+    Effect.flatMap(Effect.serviceOption(transactionService), (open) =>
+      Option.isSome(open) ? withTransaction(statements) : statements
+    )
 
 const silent = Effect.fail(
   new SqlError.SqlError({

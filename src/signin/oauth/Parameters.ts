@@ -48,7 +48,16 @@ export interface Parameters {
 }
 
 export const parametersOf = (params: URLSearchParams): Parameters => {
-  const repeated = new Set(names.filter((name) => params.getAll(name).length > 1))
-  const isText = [...params].every((pair) => !pair.join().includes("\0"))
-  return { get: (name) => params.get(name) || undefined, repeated, isText }
+  const sent = new Map<string, string>()
+  const repeated = new Set<ParameterName>()
+  let isText = true
+  for (const [name, value] of params) {
+    if (!sent.has(name)) sent.set(name, value)
+    else if (isKnown(name)) repeated.add(name)
+    if (name.includes("\0") || value.includes("\0")) isText = false
+  }
+  return { get: (name) => sent.get(name) || undefined, repeated, isText }
 }
+
+const known: ReadonlySet<string> = new Set(names)
+const isKnown = (name: string): name is ParameterName => known.has(name)

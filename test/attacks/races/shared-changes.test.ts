@@ -1,10 +1,12 @@
 /**
- * Changes of different Bridges share statements; each has its own outcome, and nobody waits for another's lock
+ * Changes of different Bridges and grants share statements; each has its own outcome, and nobody waits for another's lock
  * (decisions.md, Changes that share a statement). Every race runs with sharing and without.
  */
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
+import { refresh, signIn } from "../../support/agents/Agent.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, tally } from "../../support/attacks/Race.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
@@ -29,6 +31,12 @@ const counting = Effect.fnUntraced(function* (settings: Readonly<Record<string, 
 
 const everyFifth = (answers: ReadonlyArray<Answer>, place: number) =>
   tally(answers.filter((_, caller) => caller % 5 === place))
+
+const tokenOf = ({ client_id, refresh_token }: Readonly<Record<"client_id" | "refresh_token", string>>) => ({
+  client_id,
+  refresh_token
+})
+const successor = ({ body }: Answer): string => body.refresh_token
 
 layer(Service.layer)("fifty changes at once", (it) => {
   for (const sharing of ["on", "off"]) {
@@ -131,6 +139,63 @@ layer(Service.layer)("fifty changes at once", (it) => {
         yield* race(round, invariants)
         assert.deepStrictEqual(on.errors, [])
         assert.strictEqual(on.shared() > 0, sharing === "on")
+      })
+    )
+
+    it.effect(`of grants that are refreshed: each has its own outcome, with SERVICE_SHARED_LOOKUPS=${sharing}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const sql = yield* SqlClient.SqlClient
+        const settings = { SERVICE_SHARED_LOOKUPS: sharing }
+        const on = [yield* counting(settings), yield* counting(settings)]
+        const signedIn = Effect.map(signIn(service), (grant) => ({ ...grant }))
+        const free = yield* Effect.replicateEffect(signedIn, 10)
+        const [repeating, revoked] = [yield* signedIn, yield* signedIn]
+        yield* sql`
+          update oauth_grant
+             set revoked_at = created_at, end_reason = 'test'
+           where client_id = ${revoked.client_id}`
+        const round = Effect.gen(function* () {
+          const refreshed = yield* callers(on, 50, (at, caller) => {
+            const n = Math.floor(caller / 5)
+            return [
+              refresh(at, { ...tokenOf(free[n]!), ...(n % 2 === 0 && { scope: "memory:read" }) }),
+              refresh(at, tokenOf(repeating)),
+              refresh(at, { ...tokenOf(free[n]!), client_id: repeating.client_id }),
+              refresh(at, { ...tokenOf(repeating), scope: "tasks:write" }),
+              refresh(at, tokenOf(revoked))
+            ][caller % 5]!
+          })
+          const outcomes = refreshed.map(({ body, status }) => body.error ?? status)
+          const expected = [200, 200, "invalid_grant", "invalid_scope", "invalid_grant"]
+          assert.deepStrictEqual(
+            outcomes,
+            refreshed.map((_, caller) => expected[caller % 5])
+          )
+          assert.strictEqual(new Set(refreshed.filter((_, n) => n % 5 === 1).map(successor)).size, 1)
+          repeating.refresh_token = successor(refreshed[1]!)
+          for (const [n, grant] of free.entries()) {
+            const { body } = refreshed[5 * n]!
+            assert.strictEqual(body.scope, n % 2 === 0 ? "memory:read" : grant.scope)
+            const hashes = [body.access_token, body.refresh_token].map((token) => Tokens.hash(Redacted.make(token)))
+            const found = yield* sql`
+              select a.scopes
+                from oauth_grant g
+                join oauth_access_token a using (grant_id)
+                join oauth_refresh_token r using (grant_id)
+               where g.client_id = ${grant.client_id}
+                 and a.token_hash = ${hashes[0]}
+                 and r.token_hash = ${hashes[1]}`
+            assert.deepStrictEqual(found, [{ scopes: body.scope.split(" ") }])
+            grant.refresh_token = successor(refreshed[5 * n]!)
+          }
+        })
+        yield* race(round, Effect.void)
+        assert.deepStrictEqual(
+          on.flatMap(({ errors }) => errors),
+          []
+        )
+        for (const { shared } of on) assert.strictEqual(shared() > 0, sharing === "on")
       })
     )
   }

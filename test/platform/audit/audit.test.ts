@@ -227,7 +227,9 @@ layer(Service.layer)("an audit row", (it) => {
             subject: {}
           }
           yield* audit.refused(new Date(), event)
-          return (yield* audit.list(project_id, { after: undefined, limit: 10 })).filter(({ action }) => action === event.action).length
+          return (yield* audit.list(project_id, { after: undefined, limit: 10 })).filter(
+            ({ action }) => action === event.action
+          ).length
         })
       )
       assert.deepStrictEqual(counted, [1, 1])

@@ -9,7 +9,7 @@ import { compileCache } from "./ServiceAdmin.ts"
 import { dataFolder, temporaryFolder } from "../database/PostgresUser.ts"
 
 const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples"]
-const sources = ["cli", "migrations", "src", "scripts", "package.json", ...pages]
+const sources = ["cli", "migrations", "src", "scripts", "test", "package.json", ...pages]
 
 /** The files are links to this checkout's; with `copied` they are copies, which the test can edit into another release. */
 export const checkout = Effect.fnUntraced(function* ({ copied = false } = {}) {

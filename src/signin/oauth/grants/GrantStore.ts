@@ -1,7 +1,7 @@
 /** The statements that end and list grants. */
 import { Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import { auditRow, type Trace } from "../../../platform/sql/AuditRow.ts"
+import { auditRow, type Trace, type TraceColumns } from "../../../platform/sql/AuditRow.ts"
 import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { inForce, joined } from "../../../platform/sql/StandingGrant.ts"
@@ -124,7 +124,12 @@ export const make = (sql: SqlClient.SqlClient) => {
 }
 
 /** The audit row of a grant's client, as a clause. The rows of clause `from` hold grant_id, project_id and client_id. */
-export const audited = (sql: SqlClient.SqlClient, action: string, from: string, trace: Trace): Statement.Fragment =>
+export const audited = (
+  sql: SqlClient.SqlClient,
+  action: string,
+  from: string,
+  trace: Trace | TraceColumns
+): Statement.Fragment =>
   auditRow(sql, trace, {
     action,
     from,

@@ -1,9 +1,11 @@
 /** The statements for refresh tokens. */
-import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Effect, Schema } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
 import { wasUsed } from "../../../platform/proofs/ProofStore.ts"
-import type { Trace } from "../../../platform/sql/AuditRow.ts"
-import { firstRow } from "../../../platform/sql/Rows.ts"
+import { asked, inPlace, type Locking, Placed } from "../../../platform/sql/Asked.ts"
+import { type Trace, traceColumns, traceTypes } from "../../../platform/sql/AuditRow.ts"
+import { lookup } from "../../../platform/sql/Lookup.ts"
+import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
 import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
 import type { Proven } from "../../possession/ClientProofs.ts"
@@ -36,6 +38,8 @@ const RefreshState = Schema.Struct({
 })
 export type RefreshState = typeof RefreshState.Type
 
+const HeldGrant = Schema.Struct({ grant_id: Schema.String, client_id: Schema.String })
+
 export interface PresentedRefresh {
   readonly token_hash: Uint8Array
   readonly client_id: string
@@ -43,6 +47,48 @@ export interface PresentedRefresh {
   readonly scopes: ReadonlyArray<Scope> | null
   readonly proven?: Proven | undefined
 }
+
+/** A refresh token that is presented, and what its use stores. */
+export interface Using {
+  readonly presented: PresentedRefresh
+  readonly access: NewAccessToken
+  readonly used_by: Uint8Array
+  readonly successor: NewRefreshToken & { readonly salt: Uint8Array | null }
+  readonly trace: Trace
+}
+
+const types = {
+  token_hash: "bytea",
+  client_id: "text",
+  narrowed: "text",
+  used_by: "bytea",
+  successor_hash: "bytea",
+  successor_salt: "bytea",
+  successor_expires_at: "timestamptz",
+  access_id: "uuid",
+  access_hash: "bytea",
+  access_expires_at: "timestamptz",
+  mobile_expires_at: "timestamptz",
+  ...traceTypes
+} as const
+
+/** What a request may do without is empty in its column, because nulls alone would have no type. */
+const valuesOf = ({ access, presented, successor, trace, used_by }: Using) => ({
+  token_hash: presented.token_hash,
+  client_id: presented.client_id,
+  narrowed: presented.scopes?.join(" ") ?? "",
+  used_by,
+  successor_hash: successor.token_hash,
+  successor_salt: successor.salt ?? new Uint8Array(),
+  successor_expires_at: successor.expires_at,
+  access_id: access.token_id,
+  access_hash: access.token_hash,
+  access_expires_at: access.expires_at,
+  mobile_expires_at: access.mobile_expires_at,
+  ...trace
+})
+
+const Used = Schema.Struct({ ...Issued.fields, ...Placed.fields })
 
 interface Replay extends Omit<PresentedRefresh, "client_id"> {
   /** The token was used after this instant. */
@@ -52,70 +98,87 @@ interface Replay extends Omit<PresentedRefresh, "client_id"> {
 }
 
 export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
-  /** Marks the refresh token as used and stores its successor, or does nothing and returns nothing. */
-  const use = (
-    presented: PresentedRefresh,
-    access: NewAccessToken,
-    used_by: Uint8Array,
-    successor: NewRefreshToken & { readonly salt: Uint8Array | null },
-    now: Date,
-    trace: Trace
-  ) =>
-    firstRow(Issued)(sql`
-      with found as materialized (
-        select g.grant_id, g.project_id, g.client_id, g.expires_at as grant_expires_at, r.token_hash, r.generation,
-               c.scopes as client_scopes, coalesce(${presented.scopes}::text[], g.scopes) as scopes
-          from oauth_grant g
-          join oauth_refresh_token r on r.grant_id = g.grant_id
-          ${joined(sql)}
-         where r.token_hash = ${presented.token_hash}
-           and r.used_at is null
-           and r.expires_at > ${now}
-           and g.client_id = ${presented.client_id}
-           and coalesce(${presented.scopes}::text[], g.scopes) <@ g.scopes
-           and 'refresh_token' = any (c.grant_types)
-           and ${inForce(sql, now)}
-           and ${hasAudience(sql, audience)}
-           and ${isBoundTo(sql, "r", presented.proven)}
-           for no key update of g, r
-      ), ${unlessReplayed(sql, presented.proven)}, used as (
-        update oauth_refresh_token r
-           set used_at = ${now}, used_by = ${used_by}, successor_salt = ${successor.salt}
-          from locked
-         where r.token_hash = locked.token_hash
-      ), forgotten as (
-        -- The presented token is in use now, so its own predecessor must not be replayed any more.
-        update oauth_refresh_token r
-           set successor_salt = null
-          from locked
-         where r.grant_id = locked.grant_id
-           and r.generation = locked.generation - 1
-           and r.successor_salt is not null
-      ), successor as (
-        insert into oauth_refresh_token (token_hash, grant_id, generation, dpop_jkt, created_at, expires_at)
-        select ${successor.token_hash}::bytea, grant_id, generation + 1, ${jktOf(presented.proven)}::bytea,
-               ${now}::timestamptz,
-               least(${successor.expires_at}::timestamptz, grant_expires_at)
-          from locked
-      ), access as (${insertAccess(sql, access, presented.proven, now)}),
-      audited as (${audited(sql, "oauth_grant.refreshed", "locked", trace)})
-      select scopes, expires_at, true as refreshable
-        from access`)
+  /**
+   * Marks refresh tokens as used and stores their successors, in one statement. A request whose token may not be used has no
+   * result and changes nothing. Only a single request may bring a proof.
+   */
+  const use = (all: ReadonlyArray<Using>, locking: Locking) => {
+    const { proven } = all[0]!.presented
+    return Effect.map(
+      rows(Used)(sql`
+        with asked as (${asked(sql, types, "token_hash", all.map(valuesOf))}
+        ), found as materialized (
+          -- With offset 0 PostgreSQL finds the rows of each request by its token, whatever its statistics say.
+          select asked.*, found.*
+            from asked
+           cross join lateral (
+             select g.grant_id, g.project_id, g.expires_at as grant_expires_at, r.generation, c.scopes as client_scopes,
+                    ${scopesOf(sql`asked.narrowed`)} as scopes
+               from oauth_grant g
+               join oauth_refresh_token r on r.grant_id = g.grant_id
+               ${joined(sql)}
+              where r.token_hash = asked.token_hash
+                and r.used_at is null
+                and r.expires_at > asked.at
+                and g.client_id = asked.client_id
+                and ${scopesOf(sql`asked.narrowed`)} <@ g.scopes
+                and 'refresh_token' = any (c.grant_types)
+                and ${inForce(sql, sql`asked.at`)}
+                and ${hasAudience(sql, audience)}
+                and ${isBoundTo(sql, "r", proven)}
+             offset 0
+                for no key update of g, r ${sql.literal(locking)}) found
+        ), ${unlessReplayed(sql, proven)}, used as (
+          update oauth_refresh_token r
+             set used_at = locked.at, used_by = locked.used_by, successor_salt = nullif(locked.successor_salt, '')
+            from locked
+           where r.token_hash = locked.token_hash
+        ), forgotten as (
+          -- The presented token is in use now, so its own predecessor must not be replayed any more.
+          update oauth_refresh_token r
+             set successor_salt = null
+            from locked
+           where r.grant_id = locked.grant_id
+             and r.generation = locked.generation - 1
+             and r.successor_salt is not null
+        ), successor as (
+          insert into oauth_refresh_token (token_hash, grant_id, generation, dpop_jkt, created_at, expires_at)
+          select successor_hash, grant_id, generation + 1, ${jktOf(proven)}::bytea, at,
+                 least(successor_expires_at, grant_expires_at)
+            from locked
+        ), access as (${insertAccess(sql, accessColumns, proven, sql`at`)}),
+        audited as (${audited(sql, "oauth_grant.refreshed", "locked", traceColumns(sql))})
+        select locked.place::int as place, access.scopes, access.expires_at, true as refreshable
+          from access
+          join locked on locked.access_id = access.token_id`),
+      inPlace(all.length)
+    )
+  }
+  const accessColumns = {
+    token_id: sql`access_id`,
+    token_hash: sql`access_hash`,
+    expires_at: sql`access_expires_at`,
+    mobile_expires_at: sql`mobile_expires_at`
+  }
+  /** What a refresh asks for: all scopes of the grant, or those that it names. */
+  const scopesOf = (narrowed: Statement.Fragment) =>
+    sql`coalesce(string_to_array(nullif(${narrowed}, ''), ' '), g.scopes)`
 
   /**
-   * The grant of a token that this caller may use, and that is unused, or whose successor can still be returned. A copy of a
-   * proof that was used finds none.
+   * The grant of a token that is unused, or whose successor can still be returned, if whoever proves this key may use it. A
+   * copy of a proof that was used finds none.
    */
-  const findGrant = ({ client_id, proven, token_hash }: Omit<PresentedRefresh, "scopes">) =>
-    firstRow(Schema.Struct({ grant_id: Schema.String }))(sql`
-      select r.grant_id
-        from oauth_refresh_token r
-        join oauth_grant g on g.grant_id = r.grant_id
-       where r.token_hash = ${token_hash}
-         and g.client_id = ${client_id}
-         and ${isBoundTo(sql, "r", proven)}
-         and not ${wasUsed(sql, proven?.used)}
-         and (r.used_at is null or r.successor_salt is not null)`)
+  const heldBy = (token_hash: Uint8Array | Statement.Fragment, proven: Proven | undefined) => sql`
+    select r.grant_id, g.client_id
+      from oauth_refresh_token r
+      join oauth_grant g on g.grant_id = r.grant_id
+     where r.token_hash = ${token_hash}
+       and ${isBoundTo(sql, "r", proven)}
+       and not ${wasUsed(sql, proven?.used)}
+       and (r.used_at is null or r.successor_salt is not null)`
+
+  const findGrant = lookup(sql, HeldGrant, (token_hash) => heldBy(token_hash, undefined))
+  const findProvenGrant = (token_hash: Uint8Array, proven: Proven) => firstRow(HeldGrant)(heldBy(token_hash, proven))
 
   /** `since`: the end of the grace period for tokens that were used until then. */
   const find = ({ proven, token_hash }: Pick<PresentedRefresh, "token_hash" | "proven">, since: Date, now: Date) =>
@@ -168,5 +231,5 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
       select scopes, expires_at, true as refreshable
         from access`)
 
-  return { use, findGrant, find, replay }
+  return { use, findGrant, findProvenGrant, find, replay }
 }

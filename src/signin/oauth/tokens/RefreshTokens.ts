@@ -20,7 +20,9 @@ import { salt } from "../../../platform/crypto/Random.ts"
 import { equal, sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { sharedPersistence, underivable, untilSettled } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
+import { changes, together } from "../../../platform/database/Together.ts"
 import { count, grantSuspicions } from "../../../platform/metrics/Metrics.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Caller } from "../../../wire/Headers.ts"
@@ -69,6 +71,9 @@ export class RefreshTokens extends Context.Service<
       const grants = yield* Grants
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
+      const findGrant = yield* together(store.findGrant)
+      const sharing = yield* changes(store.use)
+      const useProven = (using: Store.Using) => inTurn(Effect.map(store.use([using], ""), ([used]) => used!))
       const successors = successorsOf(oauth)
       yield* count(grantSuspicions("refresh_replayed_elsewhere"), 0)
 
@@ -78,9 +83,14 @@ export class RefreshTokens extends Context.Service<
         refresh_token
       }: Omit<Refresh, "scopes">) {
         if (!Tokens.isToken("srt", Redacted.value(refresh_token))) return Option.none()
-        const found = yield* store.findGrant({ token_hash: Tokens.hash(refresh_token), client_id, proven })
-        return Option.map(found, ({ grant_id }) => grant_id)
-      }, persistence)
+        const token_hash = Tokens.hash(refresh_token)
+        const found = yield* proven === undefined
+          ? findGrant({ token_hash, now: yield* clock.now })
+          : inTurn(store.findProvenGrant(token_hash, proven))
+        return Option.isSome(found) && found.value.client_id === client_id
+          ? Option.some(found.value.grant_id)
+          : Option.none()
+      }, sharedPersistence)
 
       const refresh = Effect.fn("RefreshTokens.refresh")(function* ({
         client_id,
@@ -99,6 +109,7 @@ export class RefreshTokens extends Context.Service<
         const { address, userAgent } = yield* Caller
         const caller = sha256(JSON.stringify([address, userAgent]))
 
+        const use = sharing()
         const attempt = Effect.gen(function* () {
           const successor = yield* successors.make(refresh_token)
           const row = {
@@ -107,9 +118,10 @@ export class RefreshTokens extends Context.Service<
             salt: successor.salt
           }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, successor.token, proven, now, (access_token) =>
-            store.use(presented, access_token, caller, row, now, trace)
-          )
+          return yield* issueTokens(oauth, successor.token, proven, now, (access) => {
+            const using = { presented, access, used_by: caller, successor: row, trace }
+            return proven === undefined ? use(using) : useProven(using)
+          })
         })
 
         const explain = Effect.gen(function* () {
@@ -146,8 +158,8 @@ export class RefreshTokens extends Context.Service<
           return issued
         })
 
-        return yield* untilSettled(attempt, explain)
-      }, persistence)
+        return yield* untilSettled(attempt, inTurn(explain))
+      }, sharedPersistence)
 
       return { grantOf, refresh }
     })

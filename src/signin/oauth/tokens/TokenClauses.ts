@@ -66,15 +66,18 @@ export const unlessReplayed = (sql: SqlClient.SqlClient, proven: Proven | undefi
     : sql`remembered as (${remembered(sql, "found", proven.used)}),
       locked as materialized (select found.* from found cross join remembered)`
 
+/** The same as columns of `locked`, for a statement that serves several requests (Asked.ts). */
+type AccessColumns = { readonly [Name in keyof NewAccessToken]: Statement.Fragment }
+
 /**
  * Selects from `locked`, which holds the grant, the scopes to issue and the scopes that its client is allowed. The token
  * is bound to the key of the proof.
  */
 export const insertAccess = (
   sql: SqlClient.SqlClient,
-  access: NewAccessToken,
+  access: NewAccessToken | AccessColumns,
   proven: Proven | undefined,
-  now: Date
+  now: Date | Statement.Fragment
 ): Statement.Fragment => sql`
   insert into oauth_access_token (token_id, token_hash, grant_id, scopes, dpop_jkt, created_at, expires_at)
   select ${access.token_id}::uuid, ${access.token_hash}::bytea, grant_id, scopes, ${jktOf(proven)}::bytea,
@@ -82,4 +85,4 @@ export const insertAccess = (
          least(case when 'mobile:devices' = any (client_scopes) then ${access.mobile_expires_at}::timestamptz
                     else ${access.expires_at}::timestamptz end, grant_expires_at)
     from locked
-  returning grant_id, scopes, expires_at`
+  returning token_id, grant_id, scopes, expires_at`
