@@ -27,8 +27,8 @@ export const openInBrowser = (url: string) =>
     try {
       const folder = mkdtempSync(join(homedir(), "bridge-service-"))
       const page = `<!doctype html><meta http-equiv="refresh" content="0; url=${new URL(url).href}">\n`
-      writeFileSync(join(folder, "console.html"), page, { mode: 0o600 })
-      const opened = '"$0" "$1/console.html"; sleep 60; rm -r "$1"'
+      writeFileSync(join(folder, "open.html"), page, { mode: 0o600 })
+      const opened = '"$0" "$1/open.html"; sleep 60; rm -r "$1"'
       spawn("/bin/sh", ["-c", opened, program.value, folder], { detached: true, stdio: "ignore" })
         .on("error", () => {})
         .unref()

@@ -27,7 +27,7 @@ it.live("the address, which can hold a secret, is in no argument of a program", 
     yield* Effect.promise(() => vi.waitUntil(() => existsSync(join(home, "parent")), { timeout: 10_000 }))
     vi.unstubAllEnvs()
     const [folder] = readdirSync(home).filter((name) => name.startsWith("bridge-service-"))
-    const page = join(home, folder!, "console.html")
+    const page = join(home, folder!, "open.html")
     assert.strictEqual(readFileSync(join(home, "arguments"), "utf8").trim(), page)
     assert.notInclude(readFileSync(join(home, "parent"), "utf8"), "sco_secret")
     assert.include(readFileSync(page, "utf8"), `content="0; url=${link}"`)
