@@ -2,7 +2,7 @@
  * The audit log (spec 6.2): append-only rows of ids and codes.
  *
  * The row of a mutation is part of its transaction: `done`, or `auditRow` as a clause of the statement. A refusal gets a
- * row only if the caller is known, and at most one per minute, code and subject; other refusals are only logged. What an
+ * row only if the caller is known, and at most one per minute, project, code and subject; other refusals are only logged. What an
  * authenticated caller may not change is refused only with its row (decisions.md, Refusals and their audit rows).
  */
 import { Context, Effect, Layer } from "effect"
