@@ -122,6 +122,7 @@ const soak = Effect.gen(function* () {
     { entries: 300, tasks: 500, proxy, pause: 20_000 }
   )
   failures = () => [
+    ...ground.violations,
     ...load.violations,
     ...other.violations,
     ...[reading, enrolling, bridges, doomed].flatMap(({ violations }) => violations)

@@ -69,6 +69,12 @@ export const makeGround = Effect.fnUntraced(function* (
   const on = yield* beside(folder, { url }, settings("beside", first))
 
   const windows: Array<Window> = []
+  const violations: Array<string> = []
+  /** A node that never comes back must not keep the script from its end, where most is judged. */
+  const isWhole = Effect.map(
+    Effect.timeoutOption(database.whole, "5 minutes"),
+    ({ _tag }) => _tag === "Some"
+  )
   /** What a fault explains is known once it is over. */
   const during = <E>(explains: ReadonlyArray<string>, fault: Effect.Effect<Pick<Window, "why" | "to">, E>) =>
     Effect.gen(function* () {
@@ -79,20 +85,19 @@ export const makeGround = Effect.fnUntraced(function* (
     })
 
   /** The primary fails; `writing` waits until everybody writes again. A connection that hangs is noticed by a probe. */
-  const failover = (writing: (since: number) => Effect.Effect<void>) =>
-    Effect.andThen(
-      database.whole,
-      during(
-        ["503 bridge_persistence_error", "no answer"],
-        Effect.gen(function* () {
-          const why = yield* database.fail
-          yield* writing(performance.now())
-          const to = performance.now() + 3000
-          yield* database.whole
-          return { why, to }
-        })
-      )
+  const failover = Effect.fnUntraced(function* (writing: (since: number) => Effect.Effect<void>) {
+    if (!(yield* isWhole)) return void violations.push("a failover was left out: the cluster was not whole")
+    yield* during(
+      ["503 bridge_persistence_error", "no answer"],
+      Effect.gen(function* () {
+        const why = yield* database.fail
+        yield* writing(performance.now())
+        const to = performance.now() + 3000
+        if (!(yield* isWhole)) violations.push(`${why}: the cluster was not whole within five minutes`)
+        return { why, to }
+      })
     )
+  })
   const killWorker = during(
     ["no answer"],
     Effect.suspend(() =>
@@ -113,6 +118,7 @@ export const makeGround = Effect.fnUntraced(function* (
     url,
     on,
     windows,
+    violations,
     failover,
     killWorker,
     rollOver
