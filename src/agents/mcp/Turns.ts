@@ -27,6 +27,12 @@ const rest = 2
 /** Milliseconds. */
 const longestRest = 10_000
 
+/**
+ * Milliseconds after a failover in which no time counts: commits wait for the new standby, and connections that lead to the
+ * lost server are noticed one by one.
+ */
+const settling = 10_000
+
 /** Milliseconds for which callers share the limits of their project after one was refused. */
 const sharing = 60_000
 
@@ -98,9 +104,9 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
    * that takes too long while others are answered counts.
    */
   let answeredAt = -Infinity
-  /** The server that answered last, and the time at which it took the place of another one. */
+  /** The server that answered last, and from when on time counts again since it took the place of another one. */
   let answering: string | undefined
-  let answersSince = -Infinity
+  let countsFrom = -Infinity
 
   const find = (project_id: string, now: number): Project => {
     const known = projects.get(project_id)
@@ -117,23 +123,22 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
   const endedOf = ({ at, restsUntil, spent }: Project, now: number) =>
     Math.max(0, spent - (now - at) * (restsUntil === 0 ? recovery : slowedRecovery))
   const spentBy = (project: Project, now: number) =>
-    Math.min(mostTime, endedOf(project, now) + project.running * now - project.started)
+    Math.min(mostTime, endedOf(project, now) + Math.max(0, project.running * now - project.started))
 
-  /** How long a call has taken. While calls wait for another server after a failover, they occupy nothing. */
-  const tookSince = (since: number, now: number) => {
+  /** Lets every project begin again after a failover. */
+  const noteServer = (now: number) => {
     const current = server()
-    if (current !== undefined && current !== answering) {
-      if (answering !== undefined) {
-        for (const project of projects.values()) {
-          project.spent = 0
-          project.started = project.running * now
-        }
-        answersSince = now
+    if (current === undefined || current === answering) return
+    if (answering !== undefined) {
+      countsFrom = now + settling
+      for (const project of projects.values()) {
+        project.spent = 0
+        project.started = project.running * countsFrom
       }
-      answering = current
     }
-    return now - Math.max(since, answersSince)
+    answering = current
   }
+  const countedFrom = (since: number) => Math.max(since, countsFrom)
 
   /** Adds milliseconds, and returns whether the project is slowed down. */
   const spend = (project: Project, milliseconds: number, now: number): boolean => {
@@ -173,14 +178,10 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
       Effect.map(Clock.currentTimeMillis, (now) => {
         const project = find(project_id, now)
         const caller = callerOf(project, subject)
+        noteServer(now)
         project.present += 1
         caller.present += 1
-        return {
-          project,
-          caller,
-          isShared: now < project.sharedUntil,
-          slowed: spend(project, tookSince(now, now), now)
-        }
+        return { project, caller, isShared: now < project.sharedUntil, slowed: spend(project, 0, now) }
       }),
       ({ slowed, ...visit }) => {
         const halves = slowed ? oneEach : { calls: half(maxima.calls), searches: half(maxima.searches) }
@@ -221,14 +222,14 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
     inTurn(project.calls, until, {
       started: (since) => {
         project.running += 1
-        project.started += since
+        project.started += countedFrom(since)
       },
       ended: (since, now, exit) => {
-        const took = tookSince(since, now)
+        noteServer(now)
         project.running -= 1
-        project.started -= now - took
-        const counted = waitedInVain(exit) ? Math.max(0, answeredAt - since) : took
+        project.started -= countedFrom(since)
         if (!waitedInVain(exit)) answeredAt = now
+        const counted = Math.max(0, answeredAt - countedFrom(since))
         const slowed = spend(project, counted, now)
         const pause = slowed ? Math.min(rest * counted, longestRest) : 0
         if (slowed) project.restsUntil = now + pause

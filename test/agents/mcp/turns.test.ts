@@ -129,6 +129,23 @@ it.effect("what calls took before another database server answered is forgotten"
   })
 )
 
+it.effect("for ten seconds after a failover no time counts", () =>
+  Effect.gen(function* () {
+    let server = "first"
+    const play = players(Turns.make({ measured: true, server: () => server }))
+    yield* play("busy", 1, 10)
+    server = "second"
+    yield* play("busy", 4, 9990)
+    assert.strictEqual((yield* play("busy", 4, 10)).most, 4)
+
+    // A call that begins meanwhile counts from the end on.
+    server = "third"
+    yield* play("busy", 1, 10)
+    yield* play("busy", 4, 11_000)
+    assert.strictEqual((yield* play("busy", 4, 10)).most, 1)
+  })
+)
+
 it.effect("what calls wait for the database in vain does not count, unless it answers others meanwhile", () =>
   Effect.gen(function* () {
     const play = players(Turns.make({ measured: true }))

@@ -71,10 +71,7 @@ export const makeGround = Effect.fnUntraced(function* (
   const windows: Array<Window> = []
   const violations: Array<string> = []
   /** A node that never comes back must not keep the script from its end, where most is judged. */
-  const isWhole = Effect.map(
-    Effect.timeoutOption(database.whole, "5 minutes"),
-    ({ _tag }) => _tag === "Some"
-  )
+  const isWhole = Effect.map(Effect.timeoutOption(database.whole, "5 minutes"), ({ _tag }) => _tag === "Some")
   /** What a fault explains is known once it is over. */
   const during = <E>(explains: ReadonlyArray<string>, fault: Effect.Effect<Pick<Window, "why" | "to">, E>) =>
     Effect.gen(function* () {
