@@ -82,6 +82,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     const lexemes = yield* lexemesOf(query, stages)
     if (lexemes.length === 0) return undefined
     const names = stages.names > 0 ? namesIn(query) : []
+    // The first search of a process waits for them. That is not a cost of its query.
+    yield* related
     return yield* rarest(project_id, lexemes).pipe(
       Effect.flatMap((asked) => withRelated(asked, stages)),
       Effect.flatMap((terms) => store.ranked(project_id, { terms, names, stages }, filter, limit)),
