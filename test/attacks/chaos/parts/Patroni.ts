@@ -115,7 +115,7 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     )
   // The nodes are asked themselves: in etcd a node that was just killed is still a member. But only etcd says which standby
   // may take over: until Patroni has named one, any standby acknowledges commits.
-  const isWhole = Effect.gen(function* () {
+  const state = Effect.gen(function* () {
     const statuses = yield* Effect.promise((signal) =>
       Promise.all(numbers.map((n) => ask<Status>(n, "patroni", signal)))
     )
@@ -123,13 +123,12 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
       .flatMap((status) => status?.replication ?? [])
       .filter(({ state }) => state === "streaming")
     const synchronous = standbys.find(({ sync_state }) => sync_state === "sync")?.application_name
-    return (
-      statuses.every((status) => status?.state === "running") &&
-      standbys.length === 2 &&
-      synchronous !== undefined &&
-      synchronous === (yield* nameOf("sync_standby"))
-    )
+    const isSynchronous = synchronous !== undefined && synchronous === (yield* nameOf("sync_standby"))
+    const isWhole = isSynchronous && standbys.length === 2 && statuses.every((status) => status?.state === "running")
+    return { isSynchronous, isWhole }
   })
+  const until = (is: (now: Effect.Success<typeof state>) => boolean) =>
+    Effect.asVoid(Effect.repeat(Effect.delay(state, "200 millis"), { until: is }))
 
   return {
     /** Through the proxy, and with every server named. */
@@ -139,8 +138,10 @@ export const patroniCluster = Effect.fnUntraced(function* (scratch: string, { un
     run,
     primary: numberOf("leader"),
     standby: numberOf("sync_standby"),
-    /** Until all three run, one of them as the primary and one as its synchronous standby. */
-    whole: Effect.repeat(Effect.delay(isWhole, "200 millis"), { until: (is) => is }),
+    /** Until the primary has its synchronous standby. Before, commits can wait for one that has gone. */
+    synchronous: until(({ isSynchronous }) => isSynchronous),
+    /** The same, until all three run. */
+    whole: until(({ isWhole }) => isWhole),
     /** The node reaches neither etcd nor the other nodes, nor they it. */
     cutOff: (node: Node) =>
       Effect.forEach(

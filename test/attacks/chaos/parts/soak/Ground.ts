@@ -34,6 +34,7 @@ const overCluster = Effect.fnUntraced(function* (folder: string) {
     by: "three nodes with Patroni",
     urls: [cluster.proxied, cluster.named] as const,
     fail,
+    synchronous: awaiting("a synchronous standby", cluster.synchronous),
     whole: awaiting("a whole cluster", cluster.whole)
   }
 })
@@ -45,6 +46,7 @@ const overOne = Effect.fnUntraced(function* (folder: string, why: string) {
     by: `one PostgreSQL, because a cluster cannot run here: ${why}`,
     urls: [url, url] as const,
     fail: Effect.as(postgres.restart, "PostgreSQL killed and restarted"),
+    synchronous: Effect.void,
     whole: postgres.answering
   }
 })
@@ -89,6 +91,7 @@ export const makeGround = Effect.fnUntraced(function* (
       Effect.gen(function* () {
         const why = yield* database.fail
         yield* writing(performance.now())
+        yield* database.synchronous
         const to = performance.now() + 3000
         if (!(yield* isWhole)) violations.push(`${why}: the cluster was not whole within five minutes`)
         return { why, to }
