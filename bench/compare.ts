@@ -11,7 +11,7 @@ import { agentWith } from "./support/agent.ts"
 import { checkoutOf } from "./support/checkout.ts"
 import { clientWithCodes } from "./support/client.ts"
 import * as harness from "./support/harness.ts"
-import type { Load, Start } from "./support/load.ts"
+import type { Load, Start } from "./support/load/load.ts"
 import type { Round } from "./support/report.ts"
 
 /** What a load generator is given, and what each of its rounds needs. */

@@ -27,7 +27,7 @@ import { type Figure, figure, ratio, type Round, report } from "./support/report
 import { serverMemory } from "./peers/server-memory.ts"
 import type { Alone } from "./peers/sql-alone.ts"
 import { running } from "./support/statements.ts"
-import type { AgentLoad, tools } from "./support/tools.ts"
+import type { AgentLoad, tools } from "./support/load/tools.ts"
 
 const sizes = harness.large ? [1000, 10_000, 100_000] : [1000, 10_000]
 const seconds = Math.max(1, harness.seconds / 60)

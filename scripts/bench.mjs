@@ -1,26 +1,30 @@
-// `npm run bench [name ...] [-- --seconds N --requests N]`: runs bench/<name>.ts, by default all of them, and replaces their
-// tables in docs/benchmarks.md. The tables of benchmarks that did not run stay.
+// `npm run bench [name ...] [-- --seconds N --requests N]`: runs these benchmarks, by default all of them, and replaces
+// their tables in docs/benchmarks.md. The tables of benchmarks that did not run stay.
 // `npm run bench [operation ...] -- --compare BASE`: compares this work tree with another commit (bench/compare.ts).
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, loadavg, totalmem } from "node:os"
+import { basename } from "node:path"
 
 const file = "docs/benchmarks.md"
-const names = [
-  "enrollment",
-  "rotation",
-  "lookups",
-  "possession",
-  "oauth",
-  "mcp",
-  "search",
-  "embeddings",
-  "push",
-  "replicas",
-  "processes",
-  "startup",
-  "scale"
-]
+const programs = new Map(
+  [
+    "enrollment",
+    "rotation",
+    "lookups",
+    "possession",
+    "oauth",
+    "mcp",
+    "search",
+    "embeddings",
+    "push",
+    "scaling/replicas",
+    "scaling/processes",
+    "startup",
+    "scaling/scale"
+  ].map((path) => [basename(path), `bench/${path}.ts`])
+)
+const names = [...programs.keys()]
 
 const args = process.argv.slice(2)
 const options = args.slice([...args, "--"].findIndex((argument) => argument.startsWith("--")))
@@ -45,7 +49,7 @@ const versionOf = (name) => JSON.parse(readFileSync(`node_modules/${name}/packag
 let failed = false
 for (const name of requested.length > 0 ? requested : names) {
   const busy = loadavg()[0].toFixed(1)
-  const { status, stdout } = spawnSync(process.execPath, [`bench/${name}.ts`, ...options], {
+  const { status, stdout } = spawnSync(process.execPath, [programs.get(name), ...options], {
     encoding: "utf8",
     stdio: ["ignore", "pipe", "inherit"]
   })
@@ -62,7 +66,7 @@ for (const name of requested.length > 0 ? requested : names) {
 
 const introduction = `# Benchmarks
 
-Each table is one run of \`bench/<name>.ts\`: the service as started by \`npm start\`, its embedded PostgreSQL with fsync on,
+Each table is one run of a program in \`bench\`: the service as started by \`npm start\`, its embedded PostgreSQL with fsync on,
 16 clients on keep-alive connections, rate limits off. A separate process on the same machine generates the load, so the
 rates are lower bounds, not capacities.
 

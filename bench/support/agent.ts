@@ -6,10 +6,10 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { uuidAt } from "../../src/platform/crypto/Random.ts"
 import { Database } from "../../src/platform/database/Database.ts"
 import { ProjectTokens } from "../../src/signin/access/ProjectTokens.ts"
-import { open } from "./connection.ts"
+import { open } from "./load/connection.ts"
 import { body } from "./corpus.ts"
 import type * as harness from "./harness.ts"
-import { type AgentLoad, call } from "./tools.ts"
+import { type AgentLoad, call } from "./load/tools.ts"
 
 const createdAt = (n: number) => new Date(1_790_000_000_000 + n * 1000)
 const blank = {

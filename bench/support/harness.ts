@@ -22,7 +22,7 @@ import { Projects } from "../../src/operator/projects/Projects.ts"
 import { freePort } from "../../test/support/network/FreePort.ts"
 import { checkout, dataFolder, end } from "../../test/support/database/PostgresUser.ts"
 import { cpuSeconds, cpuTimes, rssMib, workersOf } from "../../test/support/run/Proc.ts"
-import type { Load, Measured, Start } from "./load.ts"
+import type { Load, Measured, Start } from "./load/load.ts"
 import { credentialOf } from "./seeds.ts"
 
 export { freePort }
@@ -45,13 +45,13 @@ export const seconds = Number(values.seconds)
 /** Number of requests of the memory measurement. */
 export const requests = Number(values.requests)
 
-/** Size of the larger database of bench/scale.ts; a multiple of 500. */
+/** Size of the larger database of bench/scaling/scale.ts; a multiple of 500. */
 export const identities = Number(values.identities)
 
 /** Of bench/compare.ts: the operations, the commit that the work tree is compared with, and numbers of clients. */
 export const compared = { names: positionals, base: values.compare, clients: values.clients.split(",").map(Number) }
 
-/** Where bench/scale.ts keeps its filled databases; by default they are removed after the run. */
+/** Where bench/scaling/scale.ts keeps its filled databases; by default they are removed after the run. */
 export const folder = values.folder
 
 /** Also run the measurements that take minutes. */
@@ -159,7 +159,7 @@ export const generator = Effect.fnUntraced(function* (
   load: Omit<Load, "url" | "connections"> & { readonly connections?: number }
 ) {
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => fork(join(import.meta.dirname, "load.ts"), [JSON.stringify({ connections, ...load, url })])),
+    Effect.sync(() => fork(join(import.meta.dirname, "load/load.ts"), [JSON.stringify({ connections, ...load, url })])),
     (running) => Effect.sync(() => running.connected && running.disconnect())
   )
   yield* Effect.promise(() => nextMessage(child))

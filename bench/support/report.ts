@@ -1,5 +1,5 @@
 /** Prints the result of a benchmark: one JSON object, then a Markdown table with a row per figure. */
-import type { Measured } from "./load.ts"
+import type { Measured } from "./load/load.ts"
 
 /** One round; CPU and memory are absent if the process under load is unknown. */
 export type Round = Measured & {

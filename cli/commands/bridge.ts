@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { isToken } from "../../src/platform/crypto/Tokens.ts"
 import { folderFailure } from "../../src/client/Errors.ts"
-import { BaseUrl } from "../../src/client/State.ts"
+import { BaseUrl } from "../../src/client/bridge/State.ts"
 import { frame, Json } from "../support/frame.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next } from "../support/terminal/Print.ts"
@@ -17,15 +17,15 @@ const state = Flags.path("state", "Folder for this Bridge's key, tokens and jour
 /** Imported when a command runs, so that --help stays fast. */
 const client = Effect.promise(async () => {
   const [bridge, client, journal, run] = await Promise.all([
-    import("../../src/client/Bridge.ts"),
-    import("../../src/client/Client.ts"),
-    import("../../src/client/Journal.ts"),
-    import("../../src/client/run.ts")
+    import("../../src/client/bridge/Bridge.ts"),
+    import("../../src/client/bridge/Client.ts"),
+    import("../../src/client/bridge/Journal.ts"),
+    import("../../src/client/bridge/run.ts")
   ])
   return { ...bridge, ...client, ...journal, waitForFolder: run.waitForFolder }
 })
 
-export type Bridge = import("../../src/client/Bridge.ts").Bridge["Service"]
+export type Bridge = import("../../src/client/bridge/Bridge.ts").Bridge["Service"]
 
 /** Runs `work` with the folder locked for this process. */
 const owning = <A, E>(folder: string, work: (bridge: Bridge) => Effect.Effect<A, E>) =>

@@ -7,9 +7,9 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs, promisify } from "node:util"
-import { Bridge } from "../../src/client/Bridge.ts"
-import { Client } from "../../src/client/Client.ts"
-import { Journal } from "../../src/client/Journal.ts"
+import { Bridge } from "../../src/client/bridge/Bridge.ts"
+import { Client } from "../../src/client/bridge/Client.ts"
+import { Journal } from "../../src/client/bridge/Journal.ts"
 import { kinds } from "../../src/platform/crypto/Tokens.ts"
 import { freePort } from "../../test/support/network/FreePort.ts"
 

@@ -11,15 +11,15 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   budgets: [
     "src/operator/limits",
     "src/agents/continuity/Budget.ts",
-    "src/agents/mcp/CallBudget.ts",
-    "src/agents/mcp/Turns.ts",
+    "src/agents/mcp/calls/CallBudget.ts",
+    "src/agents/mcp/calls/Turns.ts",
     "src/platform/edge/limits",
     "src/platform/sql/Crowded.ts",
     "src/platform/sql/ProjectUsage.ts"
   ],
   access: ["src/signin/access", "src/signin/TokenField.ts"],
   oauth: ["src/signin/oauth"],
-  sessions: ["src/signin/sessions", "src/platform/sql/OpenSession.ts"],
+  sessions: ["src/signin/sessions", "src/platform/sql/access/OpenSession.ts"],
   passkeys: ["src/signin/passkeys"],
   continuity: ["src/agents/continuity", "src/agents/memory", "src/agents/handover"],
   tasks: ["src/agents/tasks"],

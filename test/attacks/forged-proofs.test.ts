@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { b64, type Bridge } from "../support/bridges/Bridge.ts"
-import { count, decode, encode, join, L, nonCanonical, smallOrder } from "../support/bridges/Ed25519Edges.ts"
+import { count, decode, encode, join, L, nonCanonical, smallOrder } from "../support/bridges/signatures/Ed25519Edges.ts"
 import { fingerprint } from "../../src/platform/crypto/Fingerprint.ts"
 import type { Answer } from "../support/network/Http.ts"
 import { unchanged } from "../support/database/Rows.ts"

@@ -16,7 +16,7 @@ import {
   headerOf,
   proofFor,
   signed
-} from "../support/bridges/DpopProofs.ts"
+} from "../support/bridges/signatures/DpopProofs.ts"
 import { abortKey, confirmKey, prepareKey } from "../support/bridges/KeyRotations.ts"
 import { disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder } from "../support/bridges/Tokens.ts"

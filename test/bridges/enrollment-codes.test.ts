@@ -13,7 +13,7 @@ import { b64, type Bridge, makeProject } from "../support/bridges/Bridge.ts"
 import { declared, reached, rowsFor, testEach } from "../support/bridges/Codes.ts"
 import { type Ask, send } from "../support/network/Http.ts"
 import { unchanged } from "../support/database/Rows.ts"
-import { secondSignature } from "../support/bridges/SecondSignature.ts"
+import { secondSignature } from "../support/bridges/signatures/SecondSignature.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {
   withNewCredential,

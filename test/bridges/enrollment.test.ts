@@ -9,7 +9,7 @@ import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import { type Bridge, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import {

@@ -11,7 +11,7 @@ import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { rotations } from "../../src/platform/metrics/Metrics.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { assertRefusal } from "../support/bridges/Codes.ts"
-import { ask, askProven, proofFor } from "../support/bridges/DpopProofs.ts"
+import { ask, askProven, proofFor } from "../support/bridges/signatures/DpopProofs.ts"
 import {
   abortKey,
   confirmBody,
@@ -23,7 +23,7 @@ import {
 import { revokeIdentity, withNewCredential } from "../support/bridges/Steps.ts"
 import { holder, rotating } from "../support/bridges/Tokens.ts"
 import type { Answer } from "../support/network/Http.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 const expect = (answer: Answer, outcome: number | string) => {

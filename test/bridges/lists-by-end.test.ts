@@ -10,7 +10,7 @@ import { Settings } from "../../src/platform/settings/Settings.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { withNewCredential } from "../support/bridges/Steps.ts"
 import { holder, rotate } from "../support/bridges/Tokens.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 import { Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("Bridges by the end of their token", (it) => {

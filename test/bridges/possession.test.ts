@@ -26,12 +26,12 @@ import {
   origin,
   proofFor,
   signed
-} from "../support/bridges/DpopProofs.ts"
+} from "../support/bridges/signatures/DpopProofs.ts"
 import type { Answer } from "../support/network/Http.ts"
 import * as raw from "../support/network/Raw.ts"
 import { callers, tally } from "../support/attacks/Race.ts"
 import { blocks, read } from "../support/run/Markdown.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { revokeIdentity, withNewCredential, withNewKey } from "../support/bridges/Steps.ts"
 import { holder, rotating } from "../support/bridges/Tokens.ts"

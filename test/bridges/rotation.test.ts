@@ -14,7 +14,7 @@ import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { withNewCredential, disableProject, revokeIdentity } from "../support/bridges/Steps.ts"
 import { holder, rotate, rotating, successorOf, tokens } from "../support/bridges/Tokens.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 
 const rotationTtl = Duration.seconds(300)
 const tokenTtl = Duration.hours(24)

@@ -5,10 +5,10 @@ import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { setImmediate } from "node:timers/promises"
 import { discover } from "../../src/client/AuthorizationServer.ts"
-import { Client, pauses } from "../../src/client/Client.ts"
+import { Client, pauses } from "../../src/client/bridge/Client.ts"
 import { generateKeyPair } from "../../src/client/Crypto.ts"
-import { Journal } from "../../src/client/Journal.ts"
-import { BaseUrl } from "../../src/client/State.ts"
+import { Journal } from "../../src/client/bridge/Journal.ts"
+import { BaseUrl } from "../../src/client/bridge/State.ts"
 import { refuse } from "../../src/wire/bridges/RotationApi.ts"
 
 /** Answers one after another; the last one stays. `asked` gets how each request follows redirects. */

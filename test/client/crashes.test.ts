@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { fingerprint } from "../../src/client/Crypto.ts"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
-import { keysIn } from "../support/bridges/DpopProofs.ts"
+import { keysIn } from "../support/bridges/signatures/DpopProofs.ts"
 import { bridgeOf, newcomer, process, seen as seenOnWire, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
 

@@ -32,14 +32,14 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/wire/Ids.ts", imports("../platform/settings/Settings.ts"), contract],
   ["src/wire/Ids.ts", imports("../bridges/identity/Guard.ts"), contract],
 
-  ["src/client/Client.ts", imports("./Journal.ts")],
-  ["src/client/Client.ts", imports("../wire/Api.ts")],
-  ["src/client/Client.ts", imports("effect/http")],
-  ["src/client/Client.ts", imports("node:fs")],
-  ["src/client/Client.ts", imports("effect/sql"), standalone],
-  ["src/client/Client.ts", imports("../platform/crypto/Tokens.ts"), standalone],
-  ["src/client/Client.ts", imports("../bridges/rotation/Rotation.ts"), standalone],
-  ["src/bridges/rotation/Http.ts", imports("../../client/Client.ts"), "client/ is for callers of the service"],
+  ["src/client/bridge/Client.ts", imports("./Journal.ts")],
+  ["src/client/bridge/Client.ts", imports("../../wire/Api.ts")],
+  ["src/client/bridge/Client.ts", imports("effect/http")],
+  ["src/client/bridge/Client.ts", imports("node:fs")],
+  ["src/client/bridge/Client.ts", imports("effect/sql"), standalone],
+  ["src/client/bridge/Client.ts", imports("../../platform/crypto/Tokens.ts"), standalone],
+  ["src/client/bridge/Client.ts", imports("../../bridges/rotation/Rotation.ts"), standalone],
+  ["src/bridges/rotation/Http.ts", imports("../../client/bridge/Client.ts"), "client/ is for callers of the service"],
 
   // The wings, one above the other.
   ["src/platform/crypto/Tokens.ts", imports("node:crypto")],
@@ -90,7 +90,7 @@ const layers: ReadonlyArray<readonly [file: string, code: string, says?: string]
   ["src/main.ts", imports("../cli/support/remote/Served.ts")],
   ["src/App.ts", imports("../cli/support/remote/Served.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../test/support/database/Cluster.ts"), outside],
-  ["src/platform/database/Database.ts", imports("../../../bench/support/load.ts"), outside],
+  ["src/platform/database/Database.ts", imports("../../../bench/support/load/load.ts"), outside],
   ["src/platform/database/Database.ts", imports("../../../scripts/build.mjs"), outside],
 
   // Every form of an import counts.

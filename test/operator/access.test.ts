@@ -22,7 +22,7 @@ import {
 import { send } from "../support/network/Http.ts"
 import { Service } from "../support/service/Service.ts"
 import { admin, refusal, result } from "../support/service/ServiceAdmin.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 
 const nobody = "00000000-0000-4000-8000-000000000000"
 const at = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/

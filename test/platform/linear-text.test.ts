@@ -19,9 +19,9 @@ import { allows } from "../../src/agents/mcp/Origins.ts"
 import { parse } from "../../src/agents/mcp/Messages.ts"
 import { textOf } from "../../src/agents/memory/Memory.ts"
 import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/memory/Search.ts"
-import { edgeOfCycle } from "../../src/agents/tasks/Cycle.ts"
+import { edgeOfCycle } from "../../src/agents/tasks/dependencies/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
-import { BaseUrl } from "../../src/client/State.ts"
+import { BaseUrl } from "../../src/client/bridge/State.ts"
 import { lines as linesOfBackup } from "../../src/platform/backups/BackupLines.ts"
 import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
@@ -116,7 +116,13 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
     ...all(" A")
   ],
   ["src/agents/search/Search.ts", /^[a-z]{3,}i$/, entry, ["", "i", "!"], ["", "a", "i!"]],
-  ["src/client/State.ts", /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/, headers, ["127.", "1", "!"], ["127", ".1", "!"]],
+  [
+    "src/client/bridge/State.ts",
+    /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/,
+    headers,
+    ["127.", "1", "!"],
+    ["127", ".1", "!"]
+  ],
   ["src/people/console/Writing.ts", /[\s,]+/u, 128 * kib, ["", " ", "a"], ["", ",a", ""]],
   ["src/platform/edge/Addresses.ts", /^([^/]+)(?:\/(\d{1,3}))?$/, operator, ["", "1", "/x"], ["", "1", "/1111"]],
   ["src/platform/edge/Boundary.ts", /[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
-import { serviceProcess } from "../support/service/Process.ts"
+import { serviceProcess } from "../support/service/processes/Process.ts"
 import { admin } from "../support/service/ServiceAdmin.ts"
 
 const untilLinked = SqlClient.SqlClient.use((sql) =>

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { request } from "node:http"
 import { connect } from "node:net"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { serviceProcess } from "../support/service/Process.ts"
+import { serviceProcess } from "../support/service/processes/Process.ts"
 import { Service } from "../support/service/Service.ts"
 
 /** An argument of memory_add that fills the message up to 1 MiB with copies of `unit`. */

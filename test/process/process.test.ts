@@ -13,13 +13,13 @@ import { postgresFiles } from "../../src/platform/database/embedded/PostgresFile
 import { signIn } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
 import { freePort } from "../support/network/FreePort.ts"
-import { serviceProcess } from "../support/service/Process.ts"
+import { serviceProcess } from "../support/service/processes/Process.ts"
 import { dataFolder, end } from "../support/database/PostgresUser.ts"
 import { exchange } from "../support/network/Raw.ts"
 import { rawLine } from "../support/network/RawLine.ts"
 import { instance, Service } from "../support/service/Service.ts"
 import { fresh } from "../support/bridges/Steps.ts"
-import { main } from "../support/service/Main.ts"
+import { main } from "../support/service/processes/Main.ts"
 import { noLockWaits, waitingForLock } from "../support/database/Locks.ts"
 
 layer(Service.layer, { timeout: "60 seconds" })("the server", (it) => {

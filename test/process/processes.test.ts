@@ -16,10 +16,10 @@ import { pauseAfter, stop } from "../../src/platform/process/Parent.ts"
 import { workersAt } from "../../src/platform/process/PortHolder.ts"
 import { send } from "../support/network/Http.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
-import { main } from "../support/service/Main.ts"
+import { main } from "../support/service/processes/Main.ts"
 import { dataFolder, end, temporaryFolder } from "../support/database/PostgresUser.ts"
 import { freePort } from "../support/network/FreePort.ts"
-import { serviceProcess } from "../support/service/Process.ts"
+import { serviceProcess } from "../support/service/processes/Process.ts"
 import { environment, Service } from "../support/service/Service.ts"
 
 /** Waits for as long as the test may take. */
@@ -237,7 +237,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("seve
   )
 })
 
-/** Workers that only talk (service/WorkersMain.ts). */
+/** Workers that only talk (service/processes/WorkersMain.ts). */
 class Talking extends Context.Service<Talking, Effect.Success<typeof talking>>()("test/Talking") {
   static readonly layer = Layer.effect(
     Talking,
@@ -248,7 +248,7 @@ class Talking extends Context.Service<Talking, Effect.Success<typeof talking>>()
 const talking = Effect.gen(function* () {
   const failing = join(yield* temporaryFolder, "failing")
   const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2", FAILING: failing }
-  const program = join(import.meta.dirname, "../support/service/WorkersMain.ts")
+  const program = join(import.meta.dirname, "../support/service/processes/WorkersMain.ts")
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
       spawn(process.execPath, ["--max-old-space-size=1200", program], { env, stdio: ["ignore", "pipe", "inherit"] })

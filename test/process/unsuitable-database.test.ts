@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
-import { main } from "../support/service/Main.ts"
+import { main } from "../support/service/processes/Main.ts"
 import { refusal, startService, type TestService } from "../support/service/ServiceAdmin.ts"
 
 vi.setConfig({ testTimeout: 60_000 })

@@ -21,7 +21,7 @@ import { makeClient, makeToken, obtainCode, refresh, signIn } from "../support/a
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { request } from "../support/network/Raw.ts"
 import { instance, Service } from "../support/service/Service.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 
 type Instance = Pick<Service["Service"], "services">
 

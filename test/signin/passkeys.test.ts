@@ -25,7 +25,7 @@ import {
   type Said,
   signInWith
 } from "../support/people/Passkey.ts"
-import { firstPage } from "../support/run/Page.ts"
+import { firstPage } from "../support/database/Page.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { instance, Service } from "../support/service/Service.ts"
 

@@ -2,7 +2,7 @@
 import { layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import { openSessions } from "../../src/platform/sql/OpenSession.ts"
+import { openSessions } from "../../src/platform/sql/access/OpenSession.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
 import * as ProjectTokenStore from "../../src/signin/access/ProjectTokenStore.ts"
 import * as AuthorizationRequestStore from "../../src/signin/oauth/authorize/AuthorizationRequestStore.ts"

@@ -16,7 +16,7 @@ const table = {
     /** `details.open`: the ids of the unfinished dependencies. */
     task_dependencies_open: "The task waits for others that are not done or cancelled.",
     task_dependency_cycle: "The task would wait for itself.",
-    /** See `furthest` in tasks/Cycle.ts. */
+    /** See `furthest` in tasks/dependencies/Cycle.ts. */
     task_graph_too_large:
       "More than 2,000 tasks wait for this one, and it would wait for more than 2,000: too many to check for a cycle. Remove dependencies that no longer matter first.",
     /** `details`: `from`, `to`, and `allowed`, the statuses that `from` may change to. */

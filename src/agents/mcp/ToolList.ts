@@ -2,7 +2,7 @@
 import { Schema, Struct } from "effect"
 import { ofRole, type Scope } from "../../wire/Scopes.ts"
 import { largestInt } from "../continuity/Shapes.ts"
-import type { JsonSchema } from "./AsWritten.ts"
+import type { JsonSchema } from "./calls/AsWritten.ts"
 import { type ToolName, tools } from "./Tools.ts"
 
 /** Draft 2020-12 without references, because not every client resolves them. */

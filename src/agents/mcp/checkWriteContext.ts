@@ -11,7 +11,7 @@ import type { Audit } from "../../platform/audit/Audit.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { type Actor, actorName } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
-import { fromJson } from "./AsWritten.ts"
+import { fromJson } from "./calls/AsWritten.ts"
 import { refuse } from "./Errors.ts"
 import type { WriteContext } from "./Shapes.ts"
 

@@ -1,7 +1,7 @@
 /** The statements of a project's limits. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { openSessions } from "../../platform/sql/OpenSession.ts"
+import { openSessions } from "../../platform/sql/access/OpenSession.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 const Found = Schema.Struct({

@@ -9,8 +9,8 @@ import type { SqlClient } from "effect/sql"
 import { type Lane, notificationKindNames, Preferences } from "../../wire/mobile/Notifications.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { providers } from "../tokens/PushTokens.ts"
-import { joined, inForce } from "../../platform/sql/StandingGrant.ts"
-import { tokenInForce } from "../../platform/sql/StandingToken.ts"
+import { joined, inForce } from "../../platform/sql/access/StandingGrant.ts"
+import { tokenInForce } from "../../platform/sql/access/StandingToken.ts"
 
 const At = Schema.Date
 

@@ -4,8 +4,8 @@ import type { SqlClient } from "effect/sql"
 import { lookup } from "../../platform/sql/Lookup.ts"
 import { rows } from "../../platform/sql/Rows.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
-import { type Audience, hasAudience, instanceId, joined, inForce } from "../../platform/sql/StandingGrant.ts"
-import { tokenInForce } from "../../platform/sql/StandingToken.ts"
+import { type Audience, hasAudience, instanceId, joined, inForce } from "../../platform/sql/access/StandingGrant.ts"
+import { tokenInForce } from "../../platform/sql/access/StandingToken.ts"
 
 const Identified = Schema.Struct({
   project_id: Schema.String,

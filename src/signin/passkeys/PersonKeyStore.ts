@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { crowd } from "../../platform/sql/Crowded.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { tokenInForce } from "../../platform/sql/StandingToken.ts"
+import { tokenInForce } from "../../platform/sql/access/StandingToken.ts"
 import { Token } from "../sessions/SessionStore.ts"
 
 /** Of one project token. */

@@ -5,7 +5,7 @@
 import { Effect, Option, Redacted } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { salt } from "../../platform/crypto/Random.ts"
-import { ownCookie } from "../../platform/edge/PageRoutes.ts"
+import { ownCookie } from "../../platform/edge/routes/PageRoutes.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 
 /** Seconds; as long as a challenge. */

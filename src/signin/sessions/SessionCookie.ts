@@ -5,7 +5,7 @@
 import { Effect, Exit, Option, Redacted } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Attempts, type Outcome } from "../../platform/edge/limits/Attempts.ts"
-import { ownCookie } from "../../platform/edge/PageRoutes.ts"
+import { ownCookie } from "../../platform/edge/routes/PageRoutes.ts"
 import { RateLimit } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"

@@ -1,10 +1,10 @@
 /** The statements for console sessions and the links that open an operator's. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { isOpen, openSessions, sessionJoined } from "../../platform/sql/OpenSession.ts"
+import { isOpen, openSessions, sessionJoined } from "../../platform/sql/access/OpenSession.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { tokenInForce } from "../../platform/sql/StandingToken.ts"
+import { tokenInForce } from "../../platform/sql/access/StandingToken.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
 
 export const Token = Schema.Struct({

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
-import { furthest } from "../../../src/agents/tasks/Cycle.ts"
+import { furthest } from "../../../src/agents/tasks/dependencies/Cycle.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
 

@@ -8,7 +8,7 @@ import { makeService, type Operation, operations } from "../../../src/client/che
 import { fingerprint, generateKeyPair, sign } from "../../../src/client/Crypto.ts"
 import { mint } from "../../../src/platform/crypto/Tokens.ts"
 import { Bridge, makeProject } from "../../support/bridges/Bridge.ts"
-import { type Endpoint, proofFor } from "../../support/bridges/DpopProofs.ts"
+import { type Endpoint, proofFor } from "../../support/bridges/signatures/DpopProofs.ts"
 import { confirmBody } from "../../support/bridges/KeyRotations.ts"
 import { revokeCredential, revokeIdentity } from "../../support/bridges/Steps.ts"
 import { send } from "../../support/network/Http.ts"

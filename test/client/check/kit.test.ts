@@ -378,7 +378,7 @@ const faulty = async () => {
               pluginData,
               contents: faults[pluginData]!.edits.reduce(
                 (text, [file, from, to], at) => {
-                  if (path !== join(packageRoot, "src/client", file) || !text.includes(from)) return text
+                  if (path !== join(packageRoot, "src/client/bridge", file) || !text.includes(from)) return text
                   made[pluginData]!.add(at)
                   return text.replace(from, () => to)
                 },

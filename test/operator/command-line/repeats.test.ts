@@ -18,7 +18,7 @@ import { Agent } from "../../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../../support/phones/Phone.ts"
 import { Service } from "../../support/service/Service.ts"
 import { makePerson } from "../../support/people/SignIn.ts"
-import { firstPage } from "../../support/run/Page.ts"
+import { firstPage } from "../../support/database/Page.ts"
 
 /** A project with a Bridge, a credential, a memory entry, and a person with a phone. */
 const world = Effect.gen(function* () {

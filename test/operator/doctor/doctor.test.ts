@@ -7,7 +7,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
 import { generatedSecrets } from "../../../src/platform/settings/Secrets.ts"
 import { servingAccount } from "../../support/database/TestDatabase.ts"
-import { main } from "../../support/service/Main.ts"
+import { main } from "../../support/service/processes/Main.ts"
 import {
   migrated,
   refusal,

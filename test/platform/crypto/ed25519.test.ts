@@ -15,7 +15,7 @@ import {
   L,
   nonCanonical,
   smallOrder
-} from "../../support/bridges/Ed25519Edges.ts"
+} from "../../support/bridges/signatures/Ed25519Edges.ts"
 
 interface Claim {
   readonly publicKey: Uint8Array

@@ -8,7 +8,7 @@ import { type AddressInfo, createServer, type NetConnectOpts, type Server } from
 import { connected, Database, reachable, suitable } from "../../../src/platform/database/Database.ts"
 import { describe as facts, persistence } from "../../../src/platform/database/Persistence.ts"
 import { serversIn } from "../../../src/platform/database/Servers.ts"
-import { HealthHttp } from "../../../src/platform/edge/Health.ts"
+import { HealthHttp } from "../../../src/platform/edge/routes/Health.ts"
 import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
 import { relay } from "../../support/network/Relay.ts"
 import { Pair } from "../../support/database/Pair.ts"

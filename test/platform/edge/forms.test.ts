@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { HttpRouter, HttpServerRequest } from "effect/http"
 import { readForm } from "../../../src/platform/edge/Form.ts"
-import { pageRoutes } from "../../../src/platform/edge/PageRoutes.ts"
+import { pageRoutes } from "../../../src/platform/edge/routes/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
 import { bucketsOf, networksWith, RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
 

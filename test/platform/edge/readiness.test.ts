@@ -4,7 +4,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { shipped } from "../../../src/platform/database/Migrations.ts"
-import { HealthHttp } from "../../../src/platform/edge/Health.ts"
+import { HealthHttp } from "../../../src/platform/edge/routes/Health.ts"
 
 /** As on a connection that went silent: its statements never answer, and their interruption waits for them. */
 const makeSilent = () => {

@@ -1,6 +1,7 @@
 /**
  * Settings that are refused, each beside the nearest one that is not. The bounds of numbers are compared with
- * docs/reference.md (test/docs/reference.test.ts), push delivery has a table of its own (test/push/settings.test.ts).
+ * docs/reference.md (test/docs/operators/reference.test.ts), push delivery has a table of its own
+ * (test/push/settings.test.ts).
  */
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Context, Duration, Effect, Exit, Layer, Redacted } from "effect"

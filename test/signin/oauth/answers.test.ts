@@ -25,7 +25,7 @@ import { type Answer, send } from "../../support/network/Http.ts"
 import { forAll } from "../../support/run/Property.ts"
 import { unchanged } from "../../support/database/Rows.ts"
 import { instance, Service } from "../../support/service/Service.ts"
-import { firstPage } from "../../support/run/Page.ts"
+import { firstPage } from "../../support/database/Page.ts"
 
 /** The answer, without the headers that differ between any two answers. */
 const comparable = ({ headers, status, text }: Answer) => ({

@@ -21,7 +21,7 @@ import {
   resource
 } from "../../support/agents/Agent.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
-import { firstPage } from "../../support/run/Page.ts"
+import { firstPage } from "../../support/database/Page.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const iss = "http://127.0.0.1:8787"

@@ -11,7 +11,7 @@ import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { ofRole } from "../../../src/wire/Scopes.ts"
 import { answerOf, authorizeQuery, Browser, exchange, makeClient, makeToken, pkce } from "../../support/agents/Agent.ts"
 import { send } from "../../support/network/Http.ts"
-import { firstPage } from "../../support/run/Page.ts"
+import { firstPage } from "../../support/database/Page.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
 const reads = ofRole("reader").join(" ")

@@ -29,7 +29,7 @@ import { freePort } from "../../support/network/FreePort.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/database/TestDatabase.ts"
-import { firstPage } from "../../support/run/Page.ts"
+import { firstPage } from "../../support/database/Page.ts"
 
 const Interop = Layer.effect(Service, reachable({ SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })).pipe(
   Layer.provideMerge(TestDatabase.sql)

@@ -22,8 +22,8 @@ import {
 } from "../../support/agents/Agent.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { recording } from "../../support/run/Lines.ts"
-import { search, utf8 } from "../../support/attacks/Canaries.ts"
-import { filesSince, lsn, rowsAsText } from "../../support/attacks/Secrets.ts"
+import { search, utf8 } from "../../support/secrets/Canaries.ts"
+import { filesSince, lsn, rowsAsText } from "../../support/secrets/Secrets.ts"
 import { instance } from "../../support/service/Service.ts"
 import { TestDatabase } from "../../support/database/TestDatabase.ts"
 

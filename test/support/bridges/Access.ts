@@ -6,7 +6,7 @@ import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import type { KeyPair } from "../../../src/client/Crypto.ts"
 import { askToken } from "../agents/OAuthProofs.ts"
 import type { Bridge } from "./Bridge.ts"
-import { jwkOf, signed } from "./DpopProofs.ts"
+import { jwkOf, signed } from "./signatures/DpopProofs.ts"
 
 export const issuer = "http://127.0.0.1:8787"
 export const clientOf = ({ bridge_id, project_id }: Bridge) => `bridge:${project_id}:${bridge_id}`

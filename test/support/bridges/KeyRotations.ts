@@ -5,7 +5,7 @@ import { fingerprint, generateKeyPair, type KeyPair, sign } from "../../../src/c
 import type { Answer } from "../network/Http.ts"
 import { Service } from "../service/Service.ts"
 import { b64 } from "./Bridge.ts"
-import { askProven } from "./DpopProofs.ts"
+import { askProven } from "./signatures/DpopProofs.ts"
 import { holder } from "./Tokens.ts"
 
 export interface Prepared {

@@ -18,7 +18,7 @@ const longest = [
   "test/operator/command-line/lists.test.ts",
   "test/people/site/browser.test.ts",
   "test/attacks/failpoints/agents.test.ts",
-  "test/operator/erasure.test.ts",
+  "test/operator/projects/erasure.test.ts",
   "test/process/processes.test.ts",
   "test/process/process.test.ts",
   "test/operator/doctor/doctor.test.ts"

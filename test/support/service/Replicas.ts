@@ -41,7 +41,7 @@ const behindOnePort = Effect.fnUntraced(function* (count: string, settings: Sett
   }
   const child = yield* Effect.acquireRelease(
     Effect.sync(() => {
-      const program = join(import.meta.dirname, "ReplicasMain.ts")
+      const program = join(import.meta.dirname, "processes/ReplicasMain.ts")
       return spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "inherit"] })
     }),
     (running) => Effect.sync(() => running.kill("SIGKILL"))

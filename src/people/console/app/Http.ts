@@ -1,7 +1,7 @@
 /** The files of the console as an app. They are the same for everybody and hold nothing of a project. */
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
-import { staticRoutes } from "../../../platform/edge/StaticRoutes.ts"
+import { staticRoutes } from "../../../platform/edge/routes/StaticRoutes.ts"
 import { png, svg } from "../../site/Icon.ts"
 import { manifest } from "./Manifest.ts"
 import { worker } from "./Worker.ts"

@@ -4,7 +4,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace, type TraceColumns } from "../../../platform/sql/AuditRow.ts"
 import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
-import { inForce, joined } from "../../../platform/sql/StandingGrant.ts"
+import { inForce, joined } from "../../../platform/sql/access/StandingGrant.ts"
 import { Scope } from "../../../wire/Scopes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
 

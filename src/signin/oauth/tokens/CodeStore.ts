@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { wasUsed } from "../../../platform/proofs/ProofStore.ts"
 import type { Trace } from "../../../platform/sql/AuditRow.ts"
 import { firstRow } from "../../../platform/sql/Rows.ts"
-import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/access/StandingGrant.ts"
 import type { Proven } from "../../possession/ClientProofs.ts"
 import { audited } from "../grants/GrantStore.ts"
 import {

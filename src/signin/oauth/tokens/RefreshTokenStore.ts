@@ -7,7 +7,7 @@ import { type Trace, traceColumns, traceTypes } from "../../../platform/sql/Audi
 import { lookup } from "../../../platform/sql/Lookup.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import type { Scope } from "../../../wire/Scopes.ts"
-import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/StandingGrant.ts"
+import { type Audience, hasAudience, joined, inForce } from "../../../platform/sql/access/StandingGrant.ts"
 import type { Proven } from "../../possession/ClientProofs.ts"
 import { audited } from "../grants/GrantStore.ts"
 import {

@@ -8,7 +8,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
-import { main } from "../../../support/service/Main.ts"
+import { main } from "../../../support/service/processes/Main.ts"
 import { admin, chaos, draw, freePort, percentile, scratch, server, size, sliced } from "../harness.ts"
 
 const kills = size(5, 1)

@@ -18,7 +18,7 @@ import { allRows } from "../../../support/database/Rows.ts"
 import { makePerson } from "../../../support/people/SignIn.ts"
 import { beside, chaos, draw, ledger, scratch, server, size } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { settingsOver } from "../parts/Postgres.ts"
+import { settingsOver } from "../parts/database/Postgres.ts"
 
 /** One in this many statements, and one in this many files, is tried. */
 const every = size(1, 8)

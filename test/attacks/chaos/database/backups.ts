@@ -14,7 +14,7 @@ import { join } from "node:path"
 import { Backups } from "../../../../src/platform/backups/Backups.ts"
 import { admin, awaiting, beside, chaos, draw, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { fillDisk, smallDisk } from "../parts/SmallDisk.ts"
+import { fillDisk, smallDisk } from "../parts/database/SmallDisk.ts"
 
 const keep = 3
 const kills = size(5, 1)

@@ -10,8 +10,8 @@ import { relay } from "../../../support/network/Relay.ts"
 import { beside, chaos, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { watchHealth } from "../parts/Health.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { ownPostgres } from "../parts/Postgres.ts"
-import { commits } from "../parts/Statements.ts"
+import { ownPostgres } from "../parts/database/Postgres.ts"
+import { commits } from "../parts/database/Statements.ts"
 
 /** A request times out after five seconds, its connection after five more. */
 const deadline = sliced ? Infinity : 11_000

@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import { relay } from "../../../support/network/Relay.ts"
 import { beside, chaos, draw, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { ownPostgres } from "../parts/Postgres.ts"
+import { ownPostgres } from "../parts/database/Postgres.ts"
 import { watchHealth } from "../parts/Health.ts"
 
 const rounds = size(2, 1)

@@ -13,7 +13,7 @@ import { join } from "node:path"
 import { beside, chaos, ledger, scratch, server, size, sliced } from "../harness.ts"
 import { watchHealth } from "../parts/Health.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { fillDisk, smallDisk } from "../parts/SmallDisk.ts"
+import { fillDisk, smallDisk } from "../parts/database/SmallDisk.ts"
 
 const fulls = size(3, 1)
 const bound = sliced ? Infinity : 5000

@@ -36,9 +36,9 @@ import {
 import { newcomers, notifying, refreshing, rotatingFolders } from "../parts/Callers.ts"
 import { makeLoad } from "../parts/Load.ts"
 import { drained } from "../parts/Outbox.ts"
-import { cannotRun, type Fault, faultsOf, patroniCluster } from "../parts/Patroni.ts"
-import { settingsOver } from "../parts/Postgres.ts"
-import { bareWriter } from "../parts/Writer.ts"
+import { cannotRun, type Fault, faultsOf, patroniCluster } from "../parts/database/Patroni.ts"
+import { settingsOver } from "../parts/database/Postgres.ts"
+import { bareWriter } from "../parts/database/Writer.ts"
 
 const unsafe = process.argv.includes("--unsafe")
 

@@ -10,7 +10,7 @@ import { relay } from "../../../support/network/Relay.ts"
 import { beside, chaos, draw, ledger, percentile, scratch, server, size, sliced } from "../harness.ts"
 import { watchHealth } from "../parts/Health.ts"
 import { makeLoad } from "../parts/Load.ts"
-import { ownPostgres } from "../parts/Postgres.ts"
+import { ownPostgres } from "../parts/database/Postgres.ts"
 
 const connections = 8
 /** Of these connections, callers whose credential the process knows have three quarters. */

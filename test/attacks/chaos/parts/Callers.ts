@@ -5,7 +5,7 @@
 import { Context, Duration, Effect, Redacted } from "effect"
 import { join } from "node:path"
 import { Credentials } from "../../../../src/bridges/enrollment/Credentials.ts"
-import { isTransient } from "../../../../src/client/Client.ts"
+import { isTransient } from "../../../../src/client/bridge/Client.ts"
 import { generateKeyPair } from "../../../../src/client/Crypto.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { makePerson } from "../../../support/people/SignIn.ts"

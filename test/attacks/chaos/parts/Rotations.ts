@@ -11,7 +11,7 @@ import type { SqlClient } from "effect/sql"
 import { join } from "node:path"
 import { violatedInvariants } from "../../../support/attacks/Invariants.ts"
 import { admin, bridge, draw, operator, percentile, rowsOf, size, until, wire } from "../harness.ts"
-import { keysIn } from "../../../support/bridges/DpopProofs.ts"
+import { keysIn } from "../../../support/bridges/signatures/DpopProofs.ts"
 import { dpopProof } from "../../../../src/client/Dpop.ts"
 import { makeHistory } from "./History.ts"
 

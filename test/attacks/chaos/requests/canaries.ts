@@ -28,7 +28,7 @@ import {
 } from "../../../support/agents/Agent.ts"
 import { apnsSimulator, settingsFor } from "../../../support/phones/ApnsSimulator.ts"
 import { Bridge } from "../../../support/bridges/Bridge.ts"
-import { type Places, search, utf8 } from "../../../support/attacks/Canaries.ts"
+import { type Places, search, utf8 } from "../../../support/secrets/Canaries.ts"
 import { type Answer, type Ask, send } from "../../../support/network/Http.ts"
 import { Agent } from "../../../support/agents/McpAgent.ts"
 import { everything, makePhone } from "../../../support/phones/Phone.ts"

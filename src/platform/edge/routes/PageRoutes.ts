@@ -1,0 +1,76 @@
+/** Routes that answer people: with a page whatever happens, rate limits and failures included. */
+import { Effect, Exit, Option } from "effect"
+import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Caller } from "../../../wire/Headers.ts"
+import { RateLimit } from "../limits/RateLimit.ts"
+import { isTransient, report } from "../Report.ts"
+
+type Request = HttpServerRequest.HttpServerRequest
+type Response = HttpServerResponse.HttpServerResponse
+
+const requestRate = { perSecond: 20, burst: 200 }
+/** Wrong secrets that a person entered, per address; valid ones are not counted. */
+const wrongSecretRate = { perSecond: 20 / 60, burst: 20 }
+
+/** `headers` go with every answer; `failure` is the page for a request that was limited or has failed. */
+export const pageRoutes = Effect.fnUntraced(function* (
+  router: HttpRouter.HttpRouter,
+  headers: Readonly<Record<string, string>>,
+  failure: (reason: "busy" | "failed") => { readonly status: number; readonly body: string }
+) {
+  const limits = yield* RateLimit
+  const requests = limits.networks(requestRate)
+  const wrongSecrets = limits.networks(wrongSecretRate)
+
+  /**
+   * Tries a secret for which its address has taken a token. It gets the token back, unless the secret was wrong or the browser
+   * left before that was known: so no more than the burst is tried at once.
+   */
+  const countingWrong = <A, E, R>(attempt: Effect.Effect<A, E, R>, network: string, isWrong: (error: E) => boolean) =>
+    Effect.onExit(attempt, (exit) =>
+      Exit.hasInterrupts(exit) || Option.exists(Exit.findErrorOption(exit), isWrong)
+        ? Effect.void
+        : wrongSecrets.giveBack(network)
+    )
+
+  const show = (status: number, body: string, retryAfter = status === 503 ? 5 : undefined): Response =>
+    HttpServerResponse.text(body, {
+      status,
+      headers: { ...headers, ...(retryAfter !== undefined && { "retry-after": String(retryAfter) }) },
+      contentType: "text/html; charset=utf-8"
+    })
+  const fail = (reason: "busy" | "failed", retryAfter?: number) => {
+    const { body, status } = failure(reason)
+    return show(status, body, retryAfter)
+  }
+  /** A 303, so that the browser never sends a form, which may hold a secret, to another address. */
+  const redirect = (location: string): Response => HttpServerResponse.redirect(location, { status: 303, headers })
+
+  const serve = (
+    method: "GET" | "POST",
+    path: HttpRouter.PathInput,
+    handle: (request: Request) => Effect.Effect<Response, unknown, Request | HttpRouter.RouteContext>
+  ) =>
+    router.add(method, path, (request) =>
+      Effect.gen(function* () {
+        const { network } = yield* Caller
+        const wait = yield* requests.take(network)
+        return wait === 0 ? yield* handle(request) : fail("busy", wait)
+      }).pipe(Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), fail("failed"))))
+    )
+
+  return { countingWrong, fail, redirect, serve, show, wrongSecrets }
+})
+
+/** A cookie of this browser only: no script and no other site can read it, and with https no other host can set it. */
+export const ownCookie = (name: string, value: string, isSecure: boolean, maxAge?: number): string =>
+  `${name}=${value}; Path=/; HttpOnly; SameSite=Lax${isSecure ? "; Secure" : ""}${maxAge === undefined ? "" : `; Max-Age=${maxAge}`}`
+
+export const queryOf = ({ url }: Request): string => {
+  const mark = url.indexOf("?")
+  return mark < 0 ? "" : url.slice(mark + 1)
+}
+
+/** Whether a page of ours sent the form. Every browser names the origin of a form; without one the answer is no. */
+export const isFromOwnPage = ({ headers }: Request, origin: string): boolean =>
+  headers["origin"] === origin && ["same-origin", "none"].includes(headers["sec-fetch-site"] ?? "none")

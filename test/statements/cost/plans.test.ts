@@ -1,0 +1,206 @@
+/**
+ * What a page of the console reads does not depend on how much is stored: its lists are read by index, page by page.
+ * What a rotation reads does not depend on how many others there are. Counted by PostgreSQL on a filled database.
+ */
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import * as DocumentStore from "../../../src/agents/documents/DocumentStore.ts"
+import * as SearchStore from "../../../src/agents/memory/SearchStore.ts"
+import * as TaskStore from "../../../src/agents/tasks/TaskStore.ts"
+import * as CredentialStore from "../../../src/bridges/enrollment/CredentialStore.ts"
+import * as BridgeStore from "../../../src/bridges/identity/BridgeStore.ts"
+import * as ConfirmOrAbortStore from "../../../src/bridges/rotation/ConfirmOrAbortStore.ts"
+import * as PrepareStore from "../../../src/bridges/rotation/PrepareStore.ts"
+import * as ProjectStore from "../../../src/operator/projects/ProjectStore.ts"
+import * as SubjectStore from "../../../src/people/console/activity/SubjectStore.ts"
+import { sentences } from "../../../src/people/console/activity/Sentences.ts"
+import * as GaugesStore from "../../../src/people/operator/GaugesStore.ts"
+import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
+import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
+import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
+import * as PushAdminStore from "../../../src/push/admin/PushAdminStore.ts"
+import * as ProjectTokenStore from "../../../src/signin/access/ProjectTokenStore.ts"
+import * as ClientStore from "../../../src/signin/oauth/clients/ClientStore.ts"
+import * as GrantStore from "../../../src/signin/oauth/grants/GrantStore.ts"
+import * as SessionStore from "../../../src/signin/sessions/SessionStore.ts"
+import { bigProject, fill } from "../../support/database/Fill.ts"
+import { TestDatabase } from "../../support/database/TestDatabase.ts"
+
+const now = new Date()
+const page = { after: undefined, limit: 51 }
+/** Its tasks are closed but for a few. */
+const other = "00000000-0001-7000-8000-000000000001"
+const actions = Object.keys(sentences)
+const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0000-7000-8000-000000000002"]
+
+/** Old rows that a filter has to find behind everything that is newer. */
+const filled = Layer.effectDiscard(
+  Effect.gen(function* () {
+    yield* fill(20_000, { projects: 20_000, audit: 40_000, entries: 2_000 })
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`
+      insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+      select gen_random_uuid(), clock_timestamp() - interval '10 days' - i * interval '1 second', ${bigProject}::uuid,
+             ${`project_token:${oldToken}`}, (array['task.created', 'task.updated'])[i % 2 + 1], 'done',
+             jsonb_build_object('task_id', ${oldTask}::text), '127.0.0.1', 'test'
+        from generate_series(1, 100) i`
+    yield* sql`
+      insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+      select ${bigProject}::uuid, gen_random_uuid(), 'Task ' || i, '', 'open', i % 5, '{}', 1, 'operator', clock_timestamp(),
+             clock_timestamp() - i * interval '1 second'
+        from generate_series(1, 20000) i`
+    yield* sql`
+      insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at,
+                        closed_at)
+      select ${other}::uuid, gen_random_uuid(), 'Task ' || i, '', case when i % 1000 = 0 then 'open' else 'done' end, i % 5,
+             '{}', 1, 'operator', clock_timestamp(), clock_timestamp() - i * interval '1 second',
+             case when i % 1000 > 0 then clock_timestamp() end
+        from generate_series(1, 20000) i`
+    yield* sql`
+      insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+      select ${bigProject}::uuid, gen_random_uuid(), 'note', 'Note ' || i, 'Text', '{}', 'operator', 'operator',
+             clock_timestamp() - i * interval '1 second'
+        from generate_series(1, 20000) i`
+    yield* sql`vacuum analyze`.unprepared
+  })
+)
+
+type Run = (sql: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>
+const audit = (project_id: string | undefined, filter: AuditStore.Filter, found: number) =>
+  ((sql) =>
+    Effect.map(AuditStore.make(sql).list(project_id, page, filter), ({ length }) =>
+      assert.strictEqual(length, found)
+    )) satisfies Run
+
+const lists: Readonly<Record<string, Run>> = {
+  "activity of all": audit(undefined, {}, 51),
+  "activity of all, refused": audit(undefined, { refused: true }, 51),
+  "activity of all in a week": audit(
+    undefined,
+    { from: new Date(now.getTime() - 864e6), until: new Date(now.getTime() - 600e6) },
+    51
+  ),
+  activity: audit(bigProject, {}, 51),
+  "activity by kind": audit(bigProject, { actions: ["task.created", "task.updated"] }, 51),
+  "activity by a kind that never happened": audit(bigProject, { actions: ["document.pinned"] }, 0),
+  "activity of an actor": audit(bigProject, { actions, about: oldToken }, 51),
+  "activity of a task": audit(bigProject, { actions, about: oldTask }, 51),
+  "activity of a task by kind": audit(bigProject, { actions: ["task.answered"], about: oldTask }, 0),
+  "activity of nobody": audit(bigProject, { actions, about: "nobody" }, 0),
+  "activity that was refused": audit(bigProject, { refused: true }, 51),
+  tasks: (sql) => TaskStore.make(sql).list(bigProject, {}, { order: "priority", keys: undefined }, 50),
+  "tasks by their last change": (sql) =>
+    TaskStore.make(sql).list(bigProject, {}, { order: "updated", keys: undefined }, 50),
+  "open tasks": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["open"] }, { order: "priority", keys: undefined }, 20),
+  "tasks in progress, of which there are few": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["in_progress"] }, { order: "priority", keys: undefined }, 20),
+  "tasks that were closed lately": (sql) =>
+    TaskStore.make(sql).list(bigProject, { status: ["done", "cancelled"] }, { order: "updated", keys: undefined }, 20),
+  "unfinished tasks, of which there are few": (sql) =>
+    TaskStore.make(sql).list(
+      other,
+      { status: ["open", "in_progress", "blocked"] },
+      { order: "priority", keys: undefined },
+      50
+    ),
+  "tasks at work, of which there are few": (sql) =>
+    TaskStore.make(sql).list(other, { status: ["in_progress"] }, { order: "updated", keys: undefined }, 10),
+  memory: (sql) => SearchStore.make(sql).recent(bigProject, {}, undefined, 25),
+  documents: (sql) => DocumentStore.make(sql).list(bigProject, page),
+  "project tokens": (sql) => ProjectTokenStore.make(sql).list(bigProject, page, now),
+  "sign-ins of a project": (sql) => GrantStore.make(sql).list(bigProject, page, now),
+  "sign-ins": (sql) => GrantStore.make(sql).list(undefined, page, now),
+  clients: (sql) => ClientStore.make(sql).list(page, now),
+  phones: (sql) => DeviceStore.make(sql).list(bigProject, page),
+  Bridges: (sql) => BridgeStore.make(sql).listByEnd(bigProject, page),
+  "Bridges in the middle": (sql) => BridgeStore.make(sql).listByEnd(bigProject, { ...page, after: "bridge-9999" }),
+  "Bridges that enroll, behind all others": (sql) =>
+    BridgeStore.make(sql).listByEnd(bigProject, { ...page, after: "bridge-1000" }),
+  "Bridges of all": (sql) => BridgeStore.make(sql).listAllByEnd(page),
+  "Bridges of all in the middle": (sql) =>
+    BridgeStore.make(sql).listAllByEnd({ ...page, after: "00000000-270f-7000-8000-000000000004" }),
+  "Bridges that end soon, of which there are none": (sql) =>
+    BridgeStore.make(sql).listEnding(bigProject, 0.8, now, new Date(now.getTime() + 36e6), 11),
+  "waiting credentials": (sql) => CredentialStore.make(sql).listWaiting(page, now),
+  browsers: (sql) => SessionStore.make(sql).list(undefined, page, now),
+  "dead letters": (sql) => PushAdminStore.make(sql).listDead(page),
+  projects: (sql) => ProjectStore.make(sql).list(page),
+  "account references": (sql) => ProjectStore.make(sql).listReferences(bigProject, page),
+  titles: (sql) => SubjectStore.make(sql).titles([bigProject], [oldTask])
+}
+
+const trace = { event_id: "0f0f0000-0000-7000-8000-000000000003", at: now, address: "127.0.0.1", user_agent: "test" }
+const successor = {
+  rotation_id: "0f0f0000-0000-7000-8000-000000000004",
+  successor_id: "0f0f0000-0000-7000-8000-000000000005",
+  successor_hash: sha256("successor"),
+  derivation_salt: sha256("salt"),
+  key_id: "k",
+  confirmation_expires_at: new Date(now.getTime() + 300_000)
+}
+const acted = Effect.map(([result]: ReadonlyArray<Option.Option<unknown>>) => assert.isTrue(Option.isSome(result!)))
+
+/** The hundred-and-first Bridge has a pending successor, as 199 others have; the third has none. */
+const changes: Readonly<Record<string, Run>> = {
+  "a prepare": (sql) => {
+    const allowed = { rotations: 60, since: new Date(now.getTime() - 3_600_000) }
+    const keys = { presented_hash: sha256("3 token 2"), prepare_key_hash: sha256("key") }
+    return acted(PrepareStore.make(sql).prepare([{ ...keys, successor, allowed, trace }], "skip locked"))
+  },
+  "a confirm": (sql) => {
+    const request = { token_hash: sha256("101 token 3"), rotation_id: "00000000-0065-7000-8000-00000000000c" }
+    const own = { ...trace, event_id: "0f0f0000-0000-7000-8000-000000000006" }
+    const ending = { ...request, key_hash: sha256("key"), expires_at: now, trace: own }
+    return acted(ConfirmOrAbortStore.make(sql).confirm([ending], "skip locked"))
+  }
+}
+
+layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("on a filled database", (it) => {
+  const readSoFar = Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const [read] = yield* sql<{ scanned: number; entries: number }>`
+      select (select sum(seq_tup_read)::int from pg_stat_xact_user_tables) as scanned,
+             (select sum(pg_stat_get_xact_tuples_returned(indexrelid))::int from pg_stat_user_indexes) as entries`
+    return read!
+  })
+
+  const readBy = Effect.fnUntraced(function* (run: Run) {
+    const sql = yield* SqlClient.SqlClient
+    const read = Effect.gen(function* () {
+      const before = yield* readSoFar
+      yield* run(sql)
+      const { entries, scanned } = yield* readSoFar
+      return { scanned: scanned - before.scanned, entries: entries - before.entries }
+    })
+    return yield* sql.withTransaction(read)
+  })
+
+  it.effect.each(Object.entries(lists))("%s are read by index, a page at a time", ([name, run]) =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy(run)
+      assert.isAtMost(scanned, 100, name)
+      assert.isAtMost(entries, 1000, name)
+    })
+  )
+
+  it.effect.each(Object.entries(changes))("%s reads what belongs to its token, and nothing else", ([name, run]) =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy(run)
+      assert.isAtMost(scanned, 10, name)
+      assert.isAtMost(entries, 60, name)
+    })
+  )
+
+  it.effect("the gauges read what each project uses, and nothing else as a whole", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const scanned = sql<{ readonly table: string; readonly read: number }>`
+        select relname as table, seq_tup_read::int as read from pg_stat_xact_user_tables where seq_tup_read > 100`
+      const gauges = Effect.andThen(GaugesStore.make(sql).measure(now, now), scanned)
+      const tables = (yield* sql.withTransaction(gauges)).map(({ table }) => table)
+      assert.deepStrictEqual(tables, ["project_usage"])
+    })
+  )
+})
