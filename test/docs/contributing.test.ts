@@ -1,7 +1,7 @@
 /** CONTRIBUTING.md and its neighbours name files, commands, variables and versions: they are compared with the repository. */
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { packageRoot } from "../support/run/Root.ts"
 import { blocks, read, rows, sections } from "../support/run/Markdown.ts"
 
@@ -52,6 +52,12 @@ describe("the table of what to touch", () => {
 })
 
 describe("CONTRIBUTING.md", () => {
+  it("is followed: no folder has more than a dozen files", () => {
+    const files = ["src", "test", "bench"].flatMap((root) => filesBelow(root, /\.\w+$/))
+    const crowded = [...Map.groupBy(files, dirname)].filter(([, { length }]) => length > 12).map(([folder]) => folder)
+    assert.deepStrictEqual(crowded, [])
+  })
+
   it("links pages and names paths that exist", () => {
     const linked = [...text.matchAll(/\]\(([^)#]+)[^)]*\)/g)].map(([, path]) => path!)
     const named = [
