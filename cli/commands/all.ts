@@ -1,6 +1,6 @@
 /** Every command of `service-admin`, in the order of --help. Each file of this folder exports the commands for one noun. */
 import { Command } from "effect/cli"
-import { Json } from "../support/frame.ts"
+import { Json } from "../support/frames/frame.ts"
 import { targetFlags } from "../support/remote/Target.ts"
 import { accountReferences } from "./accountReferences.ts"
 import { audit } from "./audit.ts"

@@ -6,7 +6,7 @@ import { hostname } from "node:os"
 import { isToken } from "../../src/platform/crypto/Tokens.ts"
 import { folderFailure } from "../../src/client/Errors.ts"
 import { BaseUrl } from "../../src/client/bridge/State.ts"
-import { frame, Json } from "../support/frame.ts"
+import { frame, Json } from "../support/frames/frame.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 

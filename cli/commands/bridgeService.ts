@@ -6,7 +6,7 @@ import { Command } from "effect/cli"
 import { bridge } from "./bridge.ts"
 import { checkBridge } from "./checkBridge.ts"
 import { connect } from "./connect.ts"
-import { Json } from "../support/frame.ts"
+import { Json } from "../support/frames/frame.ts"
 
 const start = Command.make("start").pipe(
   Command.withDescription("Run the server until Ctrl-C; its settings come from the environment (package of the server)")

@@ -1,9 +1,9 @@
 /** Enrolled Bridges: list, show, and revoke in an emergency (spec 3.1). */
 import { Effect, Option } from "effect"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
-import { list } from "../support/list.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next, table } from "../support/terminal/Print.ts"
 
 const one = { project: Flags.project, bridge: Flags.bridgeId("bridge", "The Bridge; see list-bridges") }

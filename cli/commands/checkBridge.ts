@@ -4,7 +4,7 @@ import { Argument, Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
 import { mint } from "../../src/platform/crypto/Tokens.ts"
 import * as Flags from "../support/Flags.ts"
-import { frame } from "../support/frame.ts"
+import { frame } from "../support/frames/frame.ts"
 import { fileWork } from "../support/files/SecretFiles.ts"
 
 /** Scenarios at once: most of the time of one goes by waiting. */

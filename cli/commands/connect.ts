@@ -21,7 +21,7 @@ import * as Section from "../../src/client/connect/Section.ts"
 import { shellWord } from "../../src/operator/ShellWord.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { isLoopback } from "../../src/platform/settings/Settings.ts"
-import { frame } from "../support/frame.ts"
+import { frame } from "../support/frames/frame.ts"
 import { type Bridge, reading } from "./bridge.ts"
 import * as Flags from "../support/Flags.ts"
 

@@ -2,7 +2,7 @@
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { writeFileSync } from "node:fs"
-import { command, using, usingUnmigrated } from "../support/command.ts"
+import { command, using, usingUnmigrated } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 import { watching } from "../support/terminal/progress.ts"

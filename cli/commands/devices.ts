@@ -1,9 +1,9 @@
 /** Phones that receive notifications (spec 2.9). */
 import { Effect } from "effect"
-import { using } from "../support/command.ts"
+import { using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
-import { list } from "../support/list.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const listDevices = list("list-devices", {

@@ -1,6 +1,6 @@
 /** `doctor` runs the checks of support/checks. It neither migrates nor changes anything. */
 import { Effect } from "effect"
-import { command } from "../support/command.ts"
+import { command } from "../support/frames/command.ts"
 import { next } from "../support/terminal/Print.ts"
 
 export const doctor = command("doctor", {

@@ -2,9 +2,9 @@
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { resolve } from "node:path"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { list } from "../support/list.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const pinFlags = {

@@ -3,9 +3,9 @@ import { DateTime, Effect, Option, Record } from "effect"
 import { Flag } from "effect/cli"
 import { type Changed, limitNames } from "../../src/operator/limits/LimitNames.ts"
 import type { Limit } from "../../src/operator/limits/Limits.ts"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
 import { next, table } from "../support/terminal/Print.ts"
 
 const others = ["embeddings", "memory_days", "receipt_days"] as const

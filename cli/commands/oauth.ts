@@ -1,10 +1,10 @@
 /** OAuth clients, and the grants that people gave them. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
-import { list } from "../support/list.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const createFlags = {

@@ -2,10 +2,10 @@
 import { Duration, Effect } from "effect"
 import { Flag } from "effect/cli"
 import { operatorScopes } from "../../src/operator/tokens/Scopes.ts"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
-import { list } from "../support/list.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 import { withSecretFiles } from "../support/files/SecretFiles.ts"
 

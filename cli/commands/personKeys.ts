@@ -1,10 +1,10 @@
 /** Passkeys: what people sign in with instead of their project token. They add them at the console. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { using } from "../support/command.ts"
+import { using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { irreversible } from "../support/irreversible.ts"
-import { list } from "../support/list.ts"
+import { irreversible } from "../support/frames/irreversible.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const listPersonKeys = list("list-person-keys", {

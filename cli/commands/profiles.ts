@@ -2,7 +2,7 @@
 import { Data, Effect, Option } from "effect"
 import { Flag } from "effect/cli"
 import { resolve } from "node:path"
-import { frame } from "../support/frame.ts"
+import { frame } from "../support/frames/frame.ts"
 import * as Flags from "../support/Flags.ts"
 import { facts, next, table } from "../support/terminal/Print.ts"
 import { readProfiles, writeProfiles } from "../support/remote/Profiles.ts"

@@ -1,9 +1,9 @@
 /** Projects: create, list, disable, enable; scan what they hold. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { list } from "../support/list.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next, table } from "../support/terminal/Print.ts"
 import { watching } from "../support/terminal/progress.ts"
 

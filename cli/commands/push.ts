@@ -1,9 +1,9 @@
 /** Delivery of notifications: the queue, dead letters, and the keys that seal push tokens. */
 import { Effect, Option } from "effect"
 import { Flag } from "effect/cli"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import * as Flags from "../support/Flags.ts"
-import { list } from "../support/list.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const pushStatus = command("push-status", {

@@ -2,10 +2,10 @@
 import { Effect, Option, Redacted } from "effect"
 import { Flag } from "effect/cli"
 import { openInBrowser } from "../support/terminal/browser.ts"
-import { command, using } from "../support/command.ts"
+import { command, using } from "../support/frames/command.ts"
 import { CurrentOperator, operator } from "../../src/platform/settings/Operator.ts"
 import * as Flags from "../support/Flags.ts"
-import { list } from "../support/list.ts"
+import { list } from "../support/frames/list.ts"
 import { facts, next } from "../support/terminal/Print.ts"
 
 const openConsole = command("open-console", {

@@ -2,9 +2,9 @@
 import { Console, Effect } from "effect"
 import { Flag } from "effect/cli"
 import type { Status } from "../../src/people/operator/Overview.ts"
-import { command, using } from "../support/command.ts"
-import { stdoutClosed } from "../support/frame.ts"
-import { HeldServices } from "../support/HeldServices.ts"
+import { command, using } from "../support/frames/command.ts"
+import { stdoutClosed } from "../support/frames/frame.ts"
+import { HeldServices } from "../support/services/HeldServices.ts"
 import { facts, json, type Line, next, printed, table } from "../support/terminal/Print.ts"
 
 const clearScreen = "\u001B[H\u001B[2J"

@@ -7,7 +7,7 @@ import type { Candidate, Kind } from "../../src/people/operator/Contents.ts"
 import { calledAs } from "../../src/platform/process/CalledAs.ts"
 import { nil } from "../../src/wire/Ids.ts"
 import { onlyProject } from "./Flags.ts"
-import { using } from "./using.ts"
+import { using } from "./services/using.ts"
 
 class IdAmbiguous extends Data.TaggedError("IdAmbiguous")<{ readonly message: string }> {}
 class NoProject extends Data.TaggedError("UsageError")<{ readonly message: string }> {}

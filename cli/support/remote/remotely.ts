@@ -2,7 +2,7 @@
 import { Data, Effect, Option } from "effect"
 import type { Flags } from "../../../src/operator/Commands.ts"
 import { onlyProject, pathFlags } from "../Flags.ts"
-import { HeldServices } from "../HeldServices.ts"
+import { HeldServices } from "../services/HeldServices.ts"
 import { flagsOf } from "./flags.ts"
 import type { RemoteUse } from "./RemoteUse.ts"
 import { type Target, target } from "./Target.ts"

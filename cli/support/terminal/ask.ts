@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { createInterface } from "node:readline"
 import { asJson } from "./Print.ts"
-import { HeldServices } from "../HeldServices.ts"
+import { HeldServices } from "../services/HeldServices.ts"
 
 /** Whether there is somebody to ask: not in a script, with --json, or for an operator elsewhere. */
 export const asks = Effect.map(

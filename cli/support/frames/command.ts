@@ -2,11 +2,11 @@
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
 import { frame, type Parts, type RemoteFailure } from "./frame.ts"
-import { type More, remoteTarget, sender } from "./remote/remotely.ts"
-import { localCommands } from "./remote/RemoteUse.ts"
-import { withWholeIds } from "./wholeIds.ts"
+import { type More, remoteTarget, sender } from "../remote/remotely.ts"
+import { localCommands } from "../remote/RemoteUse.ts"
+import { withWholeIds } from "../wholeIds.ts"
 
-export { using, usingUnmigrated } from "./using.ts"
+export { using, usingUnmigrated } from "../services/using.ts"
 
 export const command = <const Name extends string, const Flags extends Command.Command.Config, A extends object, E>(
   name: Name,

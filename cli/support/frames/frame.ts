@@ -6,10 +6,10 @@
  */
 import { Console, Data, Effect } from "effect"
 import { CliError, Command, Flag, GlobalFlag } from "effect/cli"
-import { asks } from "./terminal/ask.ts"
-import { json, type Line, printed } from "./terminal/Print.ts"
-import type { More } from "./remote/remotely.ts"
-import { RemoteUse } from "./remote/RemoteUse.ts"
+import { asks } from "../terminal/ask.ts"
+import { json, type Line, printed } from "../terminal/Print.ts"
+import type { More } from "../remote/remotely.ts"
+import { RemoteUse } from "../remote/RemoteUse.ts"
 
 export const Json = GlobalFlag.Setting("json")({
   flag: Flag.Boolean("json").pipe(

@@ -6,12 +6,12 @@
  */
 import { Console, Data, Effect, Option } from "effect"
 import type { Command } from "effect/cli"
-import type { Loss } from "../../src/people/operator/Losses.ts"
-import { ask, asks } from "./terminal/ask.ts"
+import type { Loss } from "../../../src/people/operator/Losses.ts"
+import { ask, asks } from "../terminal/ask.ts"
 import { command } from "./command.ts"
-import * as Flags from "./Flags.ts"
+import * as Flags from "../Flags.ts"
 import type { Parts, RemoteFailure } from "./frame.ts"
-import { facts, next, printed, typedWithout } from "./terminal/Print.ts"
+import { facts, next, printed, typedWithout } from "../terminal/Print.ts"
 
 class NotConfirmed extends Data.TaggedError("NotConfirmed") {
   override readonly message = "Not confirmed: nothing was changed."
