@@ -14,7 +14,7 @@ import {
   type Places,
   type Scope
 } from "../../src/client/connect/Clients.ts"
-import { type ConfigRefused, read, refused, replaceAll } from "../../src/client/connect/ConfigFile.ts"
+import { type ConfigRefused, follow, read, refused, replaceAll } from "../../src/client/connect/ConfigFile.ts"
 import type { Edited } from "../../src/client/connect/Edit.ts"
 import { hooksOf, withHooks } from "../../src/client/connect/Hooks.ts"
 import * as Section from "../../src/client/connect/Section.ts"
@@ -75,6 +75,8 @@ type Action = "written" | "unchanged" | "removed" | "printed" | "checked"
 interface Part {
   readonly part: "entry" | "section" | "hooks"
   readonly file: string
+  /** The folder that symbolic links may not lead out of. */
+  readonly within: string
   readonly set: (text: string) => Edited
   readonly remove: (text: string) => Edited
 }
@@ -145,12 +147,6 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
   const helper = folder === undefined ? undefined : helperFor(shellWord(folder))
   const parts = partsOf(given, places, { url, tokenEnv: variable, helper })
   const next = client === null || remove ? [] : nextSteps(client, given, variable, yield* searchPath)
-  const result = (actionOf: (part: Part) => Action, more: Partial<Result> = {}): Result => ({
-    client,
-    parts: parts.map((part) => ({ part: part.part, file: part.file, action: actionOf(part) })),
-    next,
-    ...more
-  })
   if (print) {
     const printed = parts.map(({ file, part, set }) => {
       const edited = set("")
@@ -159,20 +155,29 @@ const connected = Effect.fnUntraced(function* (given: Given): Effect.fn.Return<R
     return { client, parts: printed, next }
   }
   if (folder !== undefined && !check && !remove) yield* reading(folder, ({ token }) => token)
+  const placed = yield* Effect.forEach(parts, (part) =>
+    Effect.map(follow(part.file, part.within), (target) => ({ ...part, target }))
+  )
+  const result = (actionOf: (part: Part) => Action, more: Partial<Result> = {}): Result => ({
+    client,
+    parts: placed.map((part) => ({ part: part.part, file: part.file, action: actionOf(part) })),
+    next,
+    ...more
+  })
   // Everything is read before anything is written: a file that is refused keeps the others as they are.
   const before = new Map<string, string | undefined>()
-  for (const { file } of parts) before.set(file, yield* read(file))
+  for (const { target } of placed) before.set(target, yield* read(target))
   const after = new Map<string, string | null>(Array.from(before, ([file, text]) => [file, text ?? ""]))
   const changed = new Set<Part>()
-  for (const part of remove ? parts.toReversed() : parts) {
-    const text = after.get(part.file) ?? ""
+  for (const part of remove ? placed.toReversed() : placed) {
+    const text = after.get(part.target) ?? ""
     const edited = (remove ? part.remove : part.set)(text)
-    if ("why" in edited) return yield* refused(part.file, edited.why)
+    if ("why" in edited) return yield* refused(part.file, edited.why, edited.remedy)
     if (edited.text !== text) changed.add(part)
-    after.set(part.file, edited.text)
+    after.set(part.target, edited.text)
   }
   if (check) {
-    const findings = parts.map((part) => inPlace(part, !changed.has(part), before.get(part.file) ?? "", client, url))
+    const findings = placed.map((part) => inPlace(part, !changed.has(part), before.get(part.target) ?? "", client, url))
     if (client === null) return result(() => "checked", { findings, next: [] })
     const token =
       folder !== undefined
@@ -206,20 +211,22 @@ const partsOf = (
   entry: Entry
 ): ReadonlyArray<Part> => {
   const client = Option.map(named, (name) => clientsByName[name])
+  const { project } = places
+  // People link the files in their home from wherever they keep them.
+  const within = scope === "project" ? project : "/"
   const entries = Option.match(client, {
     onNone: () => [],
     onSome: ({ files, remove, set }): ReadonlyArray<Part> => [
-      { part: "entry", file: existing(files(scope, places)), set: (text) => set(text, entry), remove }
+      { part: "entry", file: existing(files(scope, places)), within, set: (text) => set(text, entry), remove }
     ]
   })
   const hooked = Option.flatMapNullishOr(named, (name) => hooksOf(name, scope, places, entry))
-  const file = Option.match(client, { onNone: () => "AGENTS.md", onSome: ({ instructions }) => instructions })
+  const name = Option.match(client, { onNone: () => "AGENTS.md", onSome: ({ instructions }) => instructions })
+  const file = join(project, name)
   return [
     ...entries,
-    ...(hooks && Option.isSome(hooked) ? [{ part: "hooks" as const, ...hooked.value }] : []),
-    ...(section
-      ? [{ part: "section" as const, file: join(places.project, file), set: Section.set, remove: Section.remove }]
-      : [])
+    ...(hooks && Option.isSome(hooked) ? [{ part: "hooks" as const, within, ...hooked.value }] : []),
+    ...(section ? [{ part: "section" as const, file, within: project, set: Section.set, remove: Section.remove }] : [])
   ]
 }
 

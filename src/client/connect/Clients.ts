@@ -1,8 +1,9 @@
 /** The configuration of each client: its file in each scope, and the entry that connects it. */
 import { join } from "node:path"
 import * as Jsonc from "./Jsonc.ts"
+import { refusal } from "./Kept.ts"
 import * as Toml from "./Toml.ts"
-import type { Edited, Unreadable } from "./Edit.ts"
+import { type Edited, inOrder, type Unreadable } from "./Edit.ts"
 
 export const clients = ["claude-code", "codex", "gemini", "opencode", "vscode", "cursor"] as const
 export type ClientName = (typeof clients)[number]
@@ -57,53 +58,61 @@ interface JsonEntry {
   readonly fixed?: { readonly type: string }
   /** How the client writes an environment variable. */
   readonly variable: (name: string) => string
-  /** A member that keeps the client from signing in while it has a token. */
+  /** The client has to be kept from signing in while it has a token. */
   readonly withoutOAuth?: true
-  /** The member that names a command which prints headers. */
-  readonly helperMember?: string
+  readonly runsHelper?: true
 }
 
-const inJson = ({ address, fixed, helperMember, under, variable, withoutOAuth }: JsonEntry) => {
+const inJson = ({ address, fixed, runsHelper = false, under, variable, withoutOAuth }: JsonEntry) => {
   const at = [under, name] as const
+  const sent = [...at, "headers"] as const
   return {
-    runsHelper: helperMember !== undefined,
+    runsHelper,
     set: (text: string, { helper, tokenEnv, url }: Entry): Edited => {
-      const entry = {
+      const plain: Members = {
         ...fixed,
         [address]: url,
-        ...(helperMember !== undefined && helper !== undefined && { [helperMember]: helper }),
-        ...(tokenEnv !== undefined && {
-          ...(withoutOAuth && { oauth: false }),
-          headers: { Authorization: `Bearer ${variable(tokenEnv)}` }
-        })
+        ...(runsHelper && helper !== undefined && { headersHelper: helper }),
+        ...(withoutOAuth && tokenEnv !== undefined && { oauth: false })
       }
+      const headers: Members = tokenEnv === undefined ? {} : { Authorization: `Bearer ${variable(tokenEnv)}` }
+      const entry: Members = tokenEnv === undefined ? plain : { ...plain, headers }
       const existing = Jsonc.get(text, at)
       if ("why" in existing) return existing
       if (existing.value === undefined) return Jsonc.set(text, at, entry)
-      // What a person added to the entry stays.
-      let edited: Edited = { text }
-      const change = (next: (text: string) => Edited) => {
-        if (!("why" in edited)) edited = next(edited.text ?? "")
-      }
-      for (const [key, value] of Object.entries(entry)) {
-        if (key !== "headers") change((text) => Jsonc.set(text, [...at, key], value as Jsonc.Json))
-      }
-      if (helperMember !== undefined && helper === undefined) {
-        const before = Jsonc.get(text, [...at, helperMember])
-        const isOurs = "value" in before && typeof before.value === "string" && before.value.startsWith(helperProgram)
-        if (isOurs) change((text) => Jsonc.remove(text, [...at, helperMember]))
-      }
-      const header = [...at, "headers", "Authorization"] as const
-      if (entry.headers === undefined) {
-        change((text) => Jsonc.remove(text, header))
-        if (withoutOAuth) change((text) => Jsonc.remove(text, [...at, "oauth"]))
-      } else change((text) => Jsonc.set(text, header, entry.headers!.Authorization))
-      return edited
+      const members: Members = isObject(existing.value) ? existing.value : {}
+      const before = members["headersHelper"]
+      const isOurHelper = typeof before === "string" && before.startsWith(helperProgram)
+      // What an earlier run wrote, and this one does not.
+      const obsolete = [
+        ...(helper === undefined && isOurHelper ? [["headersHelper"]] : []),
+        ...(tokenEnv === undefined ? [["headers", "Authorization"]] : []),
+        ...(withoutOAuth && tokenEnv === undefined && members["oauth"] === false ? [["oauth"]] : [])
+      ]
+      return (
+        refusal(pathsIn(members), [...pathsIn(entry), ...obsolete]) ??
+        inOrder(text, [
+          ...Object.entries(plain).map(([key, value]) => (text: string) => Jsonc.set(text, [...at, key], value)),
+          ...obsolete.map((path) => (text: string) => Jsonc.remove(text, [...at, ...path])),
+          ...Object.entries(headers).map(([key, value]) => (text: string) => Jsonc.set(text, [...sent, key], value))
+        ])
+      )
     },
     remove: (text: string) => Jsonc.remove(text, at),
     url: (text: string) => Jsonc.get(text, [...at, address])
   }
 }
+
+type Members = { readonly [key: string]: Jsonc.Json }
+
+const isObject = (value: Jsonc.Json): value is Members =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** The path of each member; of an object the paths of its members. */
+const pathsIn = (members: Members) =>
+  Object.entries(members).flatMap(([key, value]) =>
+    isObject(value) ? Object.keys(value).map((inner) => [key, inner]) : [[key]]
+  )
 
 const table = ["mcp_servers", name] as const
 
@@ -130,7 +139,7 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
       address: "url",
       fixed: { type: "http" },
       variable: (name) => `\${${name}}`,
-      helperMember: "headersHelper"
+      runsHelper: true
     }),
     instructions: "CLAUDE.md",
     signIn: "claude mcp login bridge-service",
@@ -142,7 +151,13 @@ export const clientsByName: Readonly<Record<ClientName, Client>> = {
         ? join(project, ".codex", "config.toml")
         : join(variables.CODEX_HOME || join(home, ".codex"), "config.toml")
     ],
-    set: (text, { tokenEnv, url }) => Toml.set(text, table, { url, bearer_token_env_var: tokenEnv ?? null }),
+    set: (text, { tokenEnv, url }) => {
+      const keys = { url, bearer_token_env_var: tokenEnv ?? null }
+      const before = Toml.paths(text, table)
+      if ("why" in before) return before
+      const ours = Object.keys(keys).map((key) => [key])
+      return refusal(before.value, ours) ?? Toml.set(text, table, keys)
+    },
     remove: (text) => Toml.remove(text, table),
     url: (text) => Toml.get(text, table, "url"),
     instructions: "AGENTS.md",

@@ -1,8 +1,8 @@
-/** Reads and replaces configuration files: whole or not at all, and only regular files of a client. */
+/** Reads and replaces configuration files of a client: whole or not at all, and behind the links that lead to them. */
 import { Data, Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
-import { dirname, sep } from "node:path"
+import { basename, dirname, join, sep } from "node:path"
 
 /** The file stays as it was; the message says why, and what to do. */
 export class ConfigRefused extends Data.TaggedError("ConfigRefused")<{ readonly message: string }> {}
@@ -11,8 +11,8 @@ const maxBytes = 32 * 1024 * 1024
 
 const byHand = "Make the change by hand; --print shows it."
 
-export const refused = (path: string, why: string) =>
-  new ConfigRefused({ message: `${path} ${why}. Nothing was changed. ${byHand}` })
+export const refused = (path: string, why: string, remedy = byHand) =>
+  new ConfigRefused({ message: `${path} ${why}. Nothing was changed. ${remedy}` })
 
 const work = <A>(path: string, what: string, attempt: () => A) =>
   Effect.try({
@@ -20,11 +20,30 @@ const work = <A>(path: string, what: string, attempt: () => A) =>
     catch: (error) => refused(path, `cannot be ${what} (${(error as NodeJS.ErrnoException).code ?? "unknown error"})`)
   })
 
+/**
+ * The file to which a path leads through symbolic links; it need not exist. It is refused outside of the folder `within`: a
+ * link in a project may come from somebody else.
+ */
+export const follow = Effect.fnUntraced(function* (path: string, within: string) {
+  const both = () => [realPath(path), realPath(within)] as const
+  const [target, folder] = yield* work(path, "followed through its symbolic links", both)
+  if (isBelow(target, folder)) return target
+  const remedy = "Remove the symbolic link, or make the change by hand; --print shows it."
+  return yield* refused(path, `leads to ${target}, outside of ${folder}`, remedy)
+})
+
+/** What does not exist keeps its name. A link that leads nowhere exists, and fails. */
+const realPath = (path: string): string =>
+  fs.lstatSync(path, { throwIfNoEntry: false }) === undefined
+    ? join(realPath(dirname(path)), basename(path))
+    : fs.realpathSync(path)
+
+const isBelow = (path: string, folder: string) => path.startsWith(folder.endsWith(sep) ? folder : folder + sep)
+
 /** The text of a file; undefined if it does not exist. */
 export const read = Effect.fnUntraced(function* (path: string) {
   const stat = yield* work(path, "read", () => fs.lstatSync(path, { throwIfNoEntry: false }))
   if (stat === undefined) return undefined
-  if (stat.isSymbolicLink()) return yield* refused(path, "is a symbolic link, and the file behind it may be shared")
   if (!stat.isFile()) return yield* refused(path, "is not a regular file")
   if (stat.size > maxBytes) return yield* refused(path, "is larger than 32 MiB")
   const bytes = yield* work(path, "read", () => fs.readFileSync(path))
@@ -53,8 +72,9 @@ export const replaceAll = Effect.fnUntraced(function* (changes: ReadonlyArray<Ch
   for (const { draft, path } of drafts)
     yield* work(path, draft === undefined ? "deleted" : "written", () => {
       if (draft !== undefined) return fs.renameSync(draft, path)
+      const ends = roots.map(realPath)
       fs.rmSync(path)
-      removeEmpty(dirname(path), roots)
+      removeEmpty(dirname(path), ends)
     })
 }, Effect.scoped)
 
@@ -95,8 +115,8 @@ const drafted = Effect.fnUntraced(function* ({ after, before, path }: Change) {
 
 /** Removes empty folders from `folder` upwards, below one of `roots`. */
 const removeEmpty = (folder: string, roots: ReadonlyArray<string>) => {
-  const isBelow = roots.some((root) => folder.startsWith(root + sep))
-  if (!isBelow || roots.includes(folder) || fs.readdirSync(folder).length > 0) return
+  const isInside = roots.some((root) => isBelow(folder, root))
+  if (!isInside || roots.includes(folder) || fs.readdirSync(folder).length > 0) return
   fs.rmdirSync(folder)
   removeEmpty(dirname(folder), roots)
 }

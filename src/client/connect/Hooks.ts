@@ -3,7 +3,7 @@
  * when a session starts, before its conversation is compacted, and when the agent stops (src/client/hook).
  */
 import { join } from "node:path"
-import type { Edited } from "./Edit.ts"
+import { inOrder } from "./Edit.ts"
 import * as Jsonc from "./Jsonc.ts"
 import type { ClientName, Entry, Places, Scope } from "./Clients.ts"
 import type { Event } from "../hook/Event.ts"
@@ -59,12 +59,10 @@ export const hooksOf = (client: ClientName, scope: Scope, places: Places, entry:
     event as Event,
     ["hooks", name, { item: isOurs }, "hooks", { item: isOurs }]
   ])
-  const edited = (text: string, edits: ReadonlyArray<(text: string) => Edited>) =>
-    edits.reduce<Edited>((before, edit) => ("why" in before ? before : edit(before.text ?? "")), { text })
   return {
     file: file(scope, places),
     set: (text: string) =>
-      edited(
+      inOrder(
         text,
         paths.map(
           ([event, path]) =>
@@ -73,7 +71,7 @@ export const hooksOf = (client: ClientName, scope: Scope, places: Places, entry:
         )
       ),
     remove: (text: string) =>
-      edited(
+      inOrder(
         text,
         paths.toReversed().map(
           ([, path]) =>

@@ -14,6 +14,11 @@ interface Statement {
   readonly end: number
 }
 
+interface Placed extends Statement {
+  /** The key, behind that of the table in which it stands. */
+  readonly path: ReadonlyArray<string>
+}
+
 type Table = readonly [string, string]
 
 /** Sets the keys of a table; null removes one, and other keys of the table stay. */
@@ -86,10 +91,23 @@ export const get = (text: string, table: Table, key: string): { readonly value: 
   return { value: value.slice(1, -1) }
 }
 
+/** The keys of a table and of the tables below it, each as its path below the table. */
+export const paths = (
+  text: string,
+  table: Table
+): { readonly value: ReadonlyArray<ReadonlyArray<string>> } | Unreadable => {
+  const statements = parse(text, table)
+  if ("why" in statements) return statements
+  const pairs = statements.filter(({ kind, path }) => kind === "pair" && isBelow(path, table))
+  return { value: pairs.map(({ path }) => path.slice(table.length)) }
+}
+
 const isTable = ({ key, kind }: Statement, table: Table) => kind === "table" && key.join("\0") === table.join("\0")
 
 const isWithin = ({ key, kind }: Statement, table: Table) =>
-  (kind === "table" || kind === "tables") && key.slice(0, 2).join("\0") === table.join("\0")
+  (kind === "table" || kind === "tables") && isBelow(key, table)
+
+const isBelow = (path: ReadonlyArray<string>, table: Table) => path.slice(0, 2).join("\0") === table.join("\0")
 
 /** A header with its pairs; the comments and blank lines behind the last pair belong to what follows. */
 const sectionFrom = (statements: ReadonlyArray<Statement>, header: number) => {
@@ -102,8 +120,8 @@ const sectionFrom = (statements: ReadonlyArray<Statement>, header: number) => {
 }
 
 /** The statements of a file; refused if it is broken or has the table in another form. */
-const parse = (text: string, table: Table): ReadonlyArray<Statement> | Unreadable => {
-  const found: Array<Statement> = []
+const parse = (text: string, table: Table): ReadonlyArray<Placed> | Unreadable => {
+  const found: Array<Placed> = []
   let current: ReadonlyArray<string> = []
   let seen = false
   for (let at = text.startsWith("\uFEFF") ? 1 : 0; at < text.length;) {
@@ -122,7 +140,7 @@ const parse = (text: string, table: Table): ReadonlyArray<Statement> | Unreadabl
       return { why: `has ${table.join(".")} on line ${line} in a form that cannot be edited here` }
     }
     seen ||= isTable(statement, table)
-    found.push(statement)
+    found.push({ ...statement, path })
     at = statement.end
   }
   return found

@@ -9,6 +9,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync
@@ -138,13 +140,123 @@ layer(Service.layer)("bridge-service connect", (it) => {
     () =>
       Effect.gen(function* () {
         const home = yield* folder
-        writeFileSync(join(home, "AGENTS.md"), "# Shop\n")
-        symlinkSync("AGENTS.md", join(home, "CLAUDE.md"))
+        mkdirSync(join(home, "CLAUDE.md"))
         const { code, err } = yield* connect(home, ["claude-code", ...anywhere, "--section"])
         assert.strictEqual(code, 1)
-        assert.include(err, "CLAUDE.md is a symbolic link")
-        assert.sameMembers(readdirSync(home), ["AGENTS.md", "CLAUDE.md"])
+        assert.include(err, "CLAUDE.md is not a regular file")
+        assert.deepStrictEqual(readdirSync(home), ["CLAUDE.md"])
+      }),
+    60_000
+  )
+
+  it.effect(
+    "refuses an entry that could run a program, with its file and key, until it is removed",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const file = join(home, ".mcp.json")
+        const theirs = '{ "mcpServers": { "bridge-service": { "headersHelper": "id", "timeout": 9 } } }\n'
+        writeFileSync(file, theirs)
+        for (const flags of [[], ["--check"]]) {
+          const { code, err } = yield* connect(home, ["claude-code", ...anywhere, ...flags])
+          assert.strictEqual(code, 1)
+          assert.include(err, `${file} has keys in its entry bridge-service that could run a program`)
+          assert.include(err, '"headersHelper". Nothing was changed. Remove these keys, or the whole entry')
+          assert.strictEqual(readFileSync(file, "utf8"), theirs)
+        }
+        yield* connect(home, ["claude-code", "--remove"])
+        assert.strictEqual((yield* connect(home, ["claude-code", ...anywhere])).code, 0)
+        assert.notInclude(readFileSync(file, "utf8"), "headersHelper")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "refuses a symbolic link that leads out of the project, and changes nothing behind it",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const project = join(home, "project")
+        mkdirSync(join(project, ".cursor"), { recursive: true })
+        for (const name of [".codex", ".gemini", ".claude"]) {
+          mkdirSync(join(home, name))
+          symlinkSync(join("..", name), join(project, name))
+        }
+        writeFileSync(join(home, "mine.json"), "{}")
+        symlinkSync("../../mine.json", join(project, ".cursor/mcp.json"))
+        writeFileSync(join(home, "mine.md"), "# Mine\n")
+        symlinkSync("../mine.md", join(project, "CLAUDE.md"))
+        const before = readdirSync(home, { recursive: true })
+        const refuses = Effect.fnUntraced(function* (file: string, target: string, args: ReadonlyArray<string>) {
+          const { code, err } = yield* connect(home, [...args, ...anywhere, "--dir", "project"])
+          assert.strictEqual(code, 1)
+          assert.include(err, `${join(project, file)} leads to ${join(home, target)}, outside of ${project}.`)
+        })
+        yield* refuses(".codex/config.toml", ".codex/config.toml", ["codex"])
+        yield* refuses(".gemini/settings.json", ".gemini/settings.json", ["gemini"])
+        yield* refuses(".claude/settings.json", ".claude/settings.json", ["claude-code", "--hooks"])
+        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor"])
+        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor", "--remove"])
+        yield* refuses("CLAUDE.md", "mine.md", ["claude-code", "--section", "--scope", "user"])
+        assert.deepStrictEqual(readdirSync(home, { recursive: true }), before)
+        assert.strictEqual(readFileSync(join(home, "mine.json"), "utf8"), "{}")
+        assert.strictEqual(readFileSync(join(home, "mine.md"), "utf8"), "# Mine\n")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "follows a symbolic link inside the project, keeps it and the mode of the file behind it",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const file = join(home, "config/shared.json")
+        mkdirSync(join(home, "config"))
+        writeFileSync(file, "{}")
+        chmodSync(file, 0o640)
+        symlinkSync("config/shared.json", join(home, ".mcp.json"))
+        writeFileSync(join(home, "AGENTS.md"), "# Shop\n")
+        symlinkSync("AGENTS.md", join(home, "CLAUDE.md"))
+        const args = ["claude-code", ...anywhere, "--section"]
+        const { code, err, out } = yield* connect(home, args)
+        assert.strictEqual(code, 0, err)
+        assert.include(out, ".mcp.json has the entry now.")
+        assert.include(readFileSync(file, "utf8"), "http://127.0.0.1:1/mcp")
+        assert.strictEqual(statSync(file).mode & 0o777, 0o640)
+        assert.include(readFileSync(join(home, "AGENTS.md"), "utf8"), "continuity_context")
+        yield* connect(home, [...args, "--remove"])
+        assert.strictEqual(readFileSync(file, "utf8"), "{}")
         assert.strictEqual(readFileSync(join(home, "AGENTS.md"), "utf8"), "# Shop\n")
+        assert.strictEqual(readlinkSync(join(home, ".mcp.json")), "config/shared.json")
+        assert.strictEqual(readlinkSync(join(home, "CLAUDE.md")), "AGENTS.md")
+      }),
+    60_000
+  )
+
+  it.effect(
+    "follows the links of a dotfile manager in the home, unless they lead nowhere",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* folder
+        const dotfiles = yield* folder
+        mkdirSync(join(dotfiles, "codex"))
+        symlinkSync(join(dotfiles, "codex"), join(home, ".codex"))
+        const file = join(dotfiles, "claude.json")
+        writeFileSync(file, "{}")
+        chmodSync(file, 0o644)
+        symlinkSync(file, join(home, ".claude.json"))
+        const user = (client: string) => connect(home, [client, ...anywhere, "--scope", "user"])
+        assert.strictEqual((yield* user("codex")).code, 0)
+        assert.include(readFileSync(join(dotfiles, "codex/config.toml"), "utf8"), "http://127.0.0.1:1/mcp")
+        assert.strictEqual((yield* user("claude-code")).code, 0)
+        assert.include(readFileSync(file, "utf8"), "http://127.0.0.1:1/mcp")
+        assert.strictEqual(statSync(file).mode & 0o777, 0o644)
+        assert.strictEqual(readlinkSync(join(home, ".claude.json")), file)
+        rmSync(file)
+        const { code, err } = yield* user("claude-code")
+        assert.strictEqual(code, 1)
+        assert.include(err, ".claude.json cannot be followed through its symbolic links (ENOENT). Nothing was changed.")
+        assert.isFalse(existsSync(file))
       }),
     60_000
   )
@@ -183,22 +295,10 @@ layer(Service.layer)("bridge-service connect", (it) => {
   )
 
   it.effect(
-    "refuses a symbolic link, a read-only and a broken file, and leaves them as they are",
+    "refuses a read-only and a broken file, and leaves them as they are",
     () =>
       Effect.gen(function* () {
         const home = yield* folder
-        const file = join(home, ".mcp.json")
-        const refuses = Effect.fnUntraced(function* (message: string) {
-          const { code, err } = yield* connect(home, ["claude-code", ...anywhere])
-          assert.strictEqual(code, 1)
-          assert.include(err, message)
-          assert.include(err, "Nothing was changed.")
-        })
-        writeFileSync(join(home, "shared.json"), "{}")
-        symlinkSync("shared.json", file)
-        yield* refuses("is a symbolic link")
-        assert.strictEqual(readFileSync(join(home, "shared.json"), "utf8"), "{}")
-
         const other = join(home, ".cursor")
         mkdirSync(other)
         writeFileSync(join(other, "mcp.json"), "{}")

@@ -122,6 +122,10 @@ describe("deploy/kubernetes.yaml", () => {
     assert.isTrue(pods.securityContext.runAsNonRoot)
     assert.isAtLeast(pods.terminationGracePeriodSeconds, 5 + 10)
   })
+
+  it("leaves the instance id to the Secret or the database, which all replicas share, as grants belong to one", () => {
+    assert.notInclude(JSON.stringify(pods), "SERVICE_INSTANCE_ID")
+  })
 })
 
 describe("a bundle", () => {

@@ -1,6 +1,6 @@
 /** Clients that are known by their metadata document (Client ID Metadata Documents), and which hosts it is fetched from. */
 import { assert, describe, it as test, layer } from "@effect/vitest"
-import { ConfigProvider, Context, Effect, Fiber, Layer, References } from "effect"
+import { ConfigProvider, Context, Effect, Fiber, Layer, Logger, References } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:https"
@@ -393,6 +393,24 @@ test.effect("documents are fetched 120 times a minute, from all hosts together",
     assert.strictEqual(fetches, 120)
   }).pipe(quietly)
 )
+
+test.effect("unusable documents have one log line a second for each host and reason, with their number", () => {
+  const lines: Array<readonly [unknown, object]> = []
+  const logger = Logger.make(({ fiber, message }) => {
+    lines.push([[message].flat()[0], fiber.getRef(References.CurrentLogAnnotations)])
+  })
+  return Effect.gen(function* () {
+    const { find } = yield* documentsBy(() => Promise.resolve(["10.0.0.1"]))
+    for (let n = 0; n < 20; n++) yield* find({ client_id: `https://a.example/${n}`, isKnown: false })
+    yield* find({ client_id: "https://b.example/0", isKnown: false })
+    yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 1300)))
+    const line = (host: string, count: number): readonly [unknown, object] => [
+      "A client's metadata document is unusable",
+      { host, reason: "address not public", count }
+    ]
+    assert.deepStrictEqual(lines, [line("a.example", 1), line("b.example", 1), line("a.example", 19)])
+  }).pipe(Effect.provide(Logger.layer([logger])))
+})
 
 describe("the host of a metadata document", () => {
   const denied = [
