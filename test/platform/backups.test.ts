@@ -1,12 +1,14 @@
 /** When the service looks for a backup that is due, and how it judges one that was tried. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Option, Stream } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
+import { lines, longestLine } from "../../src/platform/backups/BackupLines.ts"
 import { backUpForever, Backups } from "../../src/platform/backups/Backups.ts"
-import { BackupFolderError, keep } from "../../src/platform/backups/BackupFolder.ts"
+import { BackupFolderError, contents, keep, list, markOf, nameOf } from "../../src/platform/backups/BackupFolder.ts"
 import * as Trial from "../../src/platform/backups/Trial.ts"
 import {
   type Backup,
@@ -210,3 +212,75 @@ it.effect("the result of a trial is not written through a link that somebody has
     assert.isTrue(fs.lstatSync(`${path}.checked`).isFile())
   })
 )
+
+const pipe = (path: string) => void execFileSync("mkfifo", [path])
+
+describe("a result counts only", () => {
+  /** Whether there is one, before and after something is put in its place. */
+  const counts = Effect.fnUntraced(function* (change: (checked: string) => void) {
+    const folder = yield* temporaryFolder
+    const path = join(folder, nameOf(now))
+    fs.writeFileSync(path, "a backup")
+    const mark = yield* markOf(path)
+    yield* keep(path, { ...mark, outcome: "read", reason: null, key: null, created_at, tried_at: now })
+    const result = Effect.map(list(folder), ([found]) => Option.isSome(found!.result))
+    const before = yield* result
+    change(`${path}.checked`)
+    return [before, yield* result]
+  })
+
+  it.effect.each([
+    [
+      "is no pipe, which nobody writes to",
+      (checked: string) => {
+        fs.rmSync(checked)
+        pipe(checked)
+      }
+    ],
+    [
+      "is no link to one elsewhere",
+      (checked: string) => {
+        fs.renameSync(checked, `${checked}.elsewhere`)
+        fs.symlinkSync(`${checked}.elsewhere`, checked)
+      }
+    ],
+    ["is not longer than any", (checked: string) => fs.appendFileSync(checked, " ".repeat(4096))]
+  ] as const)("if it %s", ([, change]) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* counts(change), [true, false])
+    })
+  )
+})
+
+describe("a backup is read", () => {
+  it.live.each([
+    ["a pipe", pipe],
+    ["a link", (path: string) => fs.symlinkSync("/etc/passwd", path)],
+    ["a folder", (path: string) => void fs.mkdirSync(path)]
+  ] as const)("unless it is %s", ([, put]) =>
+    Effect.gen(function* () {
+      const path = join(yield* temporaryFolder, nameOf(now))
+      put(path)
+      const { message } = yield* Effect.flip(Stream.runDrain(contents(path)))
+      assert.match(message, /cannot be read: (it is not a regular file|ELOOP)\./)
+      assert.match((yield* Effect.flip(markOf(path))).message, /cannot be used: it is not a regular file\./)
+    })
+  )
+
+  it.effect("up to a line that is longer than any of a backup", () =>
+    Effect.gen(function* () {
+      const lengths = (text: string) => {
+        const bytes = Buffer.from(text)
+        const pieces = Array.from({ length: Math.ceil(bytes.length / 65_536) }, (_, index) =>
+          bytes.subarray(65_536 * index, 65_536 * (index + 1))
+        )
+        return Effect.map(Stream.runCollect(lines(Stream.fromIterable(pieces))), (found) =>
+          found.map((line) => line?.length)
+        )
+      }
+      const longest = "x".repeat(longestLine)
+      assert.deepStrictEqual(yield* lengths(`${longest}\nlast`), [longestLine + 1, 4])
+      assert.deepStrictEqual(yield* lengths(`${longest}x\nlast`), [undefined])
+    })
+  )
+})

@@ -22,7 +22,7 @@ import { everIndexed, keysIn, searchQuery, searchText } from "../../src/agents/m
 import { edgeOfCycle } from "../../src/agents/tasks/dependencies/Cycle.ts"
 import { lines } from "../../src/agents/transfer/TransferFile.ts"
 import { BaseUrl } from "../../src/client/bridge/State.ts"
-import { lines as linesOfBackup } from "../../src/platform/backups/BackupLines.ts"
+import { lines as linesOfBackup, longestLine } from "../../src/platform/backups/BackupLines.ts"
 import { findSecretIn } from "../../src/platform/secrets/Secrets.ts"
 import { Addresses } from "../../src/platform/edge/Addresses.ts"
 import { html } from "../../src/platform/html/Html.ts"
@@ -379,7 +379,7 @@ const readers: Readonly<
   ],
   "lines of a backup": [
     (text) => Effect.runSync(Stream.runDrain(linesOfBackup(chunksOf(text)))),
-    16 * 1024 * kib,
+    longestLine,
     ...all("a", `[${"1,".repeat(50)}1]\n`)
   ],
   "the parameters of a form": [

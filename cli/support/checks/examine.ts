@@ -4,7 +4,7 @@
  * One file per subject; each check fails on its own, so that one problem does not hide the others.
  */
 import { Effect } from "effect"
-import { isMade } from "../../../src/platform/database/embedded/PostgresFiles.ts"
+import { isMade } from "../../../src/platform/settings/DataFolder.ts"
 import { databaseSettings, Settings, unusualLifetimes } from "../../../src/platform/settings/Settings.ts"
 import { unknownIn } from "../../../src/platform/settings/Unknown.ts"
 import { apns } from "./apns.ts"

@@ -253,7 +253,8 @@ const read = Effect.fnUntraced(function* <E, E2>(
   /** The last line read: a row if another line follows, else the trailer. */
   let held: string | undefined
   let rows = 0
-  const take = Effect.fnUntraced(function* (line: string) {
+  const take = Effect.fnUntraced(function* (line: string | undefined) {
+    if (line === undefined) return yield* new BackupDamaged()
     if (opened === undefined) {
       const header = yield* Schema.decodeEffect(Header)(line).pipe(Effect.mapError(() => new BackupDamaged()))
       opened = { header, seal: yield* sealOf(header) }

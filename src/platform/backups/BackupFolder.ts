@@ -8,10 +8,13 @@
  * A result counts only for the file that was tried: any write to the file since then, and any copy of it, has another
  * size or change time, which nobody sets at will, and is tried again.
  *
+ * Other accounts may be able to write to the folder. Only regular files are read in it, results only up to a size, and no
+ * other entry keeps the service from making and trying its backups.
+ *
  * All work on files is asynchronous: a slow disk must not stop the requests.
  */
 import { Data, Effect, Option, Schema, Stream } from "effect"
-import { constants, createReadStream } from "node:fs"
+import { constants } from "node:fs"
 import * as fs from "node:fs/promises"
 import { basename, dirname, join, resolve } from "node:path"
 
@@ -54,6 +57,9 @@ const draftName = /^bridge-service-[\dTZ-]{24}\.backup\.partial$/
 export const isOf = (folder: string, path: string) =>
   dirname(resolve(path)) === folder && backupName.test(basename(path))
 
+/** Where a path leads that an operator names: it may be a link. */
+export const targetOf = (path: string) => work(path, () => fs.realpath(path))
+
 export const nameOf = (at: Date) => `bridge-service-${at.toISOString().replaceAll(/[:.]/g, "-")}.backup`
 
 const work = <A>(path: string, run: () => Promise<A>) =>
@@ -81,7 +87,12 @@ export const prepare = (folder: string) =>
 
 /** The backups, newest first. */
 export const list = Effect.fnUntraced(function* (folder: string) {
-  const names = yield* work(folder, () => fs.readdir(folder))
+  const names = yield* work(folder, async () => {
+    const { mode } = await fs.stat(folder)
+    // With the sticky bit nobody can move or delete the files of another account. A group has the right on purpose.
+    if ((mode & 0o1002) === 0o002) throw new Error("every account can write to it; run chmod o-w on it")
+    return fs.readdir(folder)
+  })
   return yield* Effect.forEach(
     names
       .filter((name) => backupName.test(name))
@@ -99,8 +110,15 @@ export const list = Effect.fnUntraced(function* (folder: string) {
 
 const timeOf = (name: string) => new Date(name.slice(15, 39).replace(/T(..)-(..)-(..)-/, "T$1:$2:$3."))
 
+/** Whether the folder belongs to an account that is neither this one nor root. */
+export const isForeign = (folder: string) =>
+  work(folder, async () => {
+    const { uid } = await fs.stat(folder)
+    return uid !== 0 && uid !== process.getuid?.()
+  })
+
 const resultOf = Effect.fnUntraced(function* (path: string) {
-  const text = yield* Effect.option(work(path, () => fs.readFile(`${path}.checked`, "utf8")))
+  const text = yield* Effect.option(work(path, () => resultText(`${path}.checked`)))
   const result = Option.flatMap(text, Schema.decodeOption(ResultJson))
   const mark = yield* Effect.option(markOf(path))
   return Option.filter(
@@ -109,11 +127,43 @@ const resultOf = Effect.fnUntraced(function* (path: string) {
   )
 })
 
+/** In bytes; a result has some three hundred. */
+const longestResult = 4096
+
+const resultText = async (path: string) => {
+  const file = await opened(path)
+  try {
+    const bytes = Buffer.alloc(longestResult + 1)
+    const { bytesRead } = await file.read(bytes)
+    if (bytesRead > longestResult) throw new Error("it is too long for a result")
+    return bytes.toString("utf8", 0, bytesRead)
+  } finally {
+    await file.close()
+  }
+}
+
+/** Follows no link, and does not wait for somebody to write to a pipe. */
+const opened = async (path: string) => {
+  const file = await fs.open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  try {
+    requireFile(await file.stat())
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+const requireFile = (stat: { readonly isFile: () => boolean }) => {
+  if (!stat.isFile()) throw new Error("it is not a regular file")
+}
+
 /** Changes with every write to the file. */
 export const markOf = (path: string) =>
   work(path, async () => {
-    const { ctimeNs, size } = await fs.stat(path, { bigint: true })
-    return { changed: `${ctimeNs}`, size: Number(size) }
+    const stat = await fs.lstat(path, { bigint: true })
+    requireFile(stat)
+    return { changed: `${stat.ctimeNs}`, size: Number(stat.size) }
   })
 
 /** Follows no link that somebody else who may write to the folder has put there. */
@@ -136,13 +186,19 @@ export const keep = (path: string, result: Result) =>
 /** The backup goes first: a result without a backup means nothing. */
 export const remove = (path: string) =>
   work(path, async () => {
-    for (const file of [path, `${path}.checked`, `${path}.checked.partial`]) await fs.rm(file, { force: true })
+    for (const file of [path, `${path}.checked`, `${path}.checked.partial`]) await removeFile(file)
   })
 
 /** Removes what a crash left half written. Only for the holder of the lock. */
 export const removeDrafts = (folder: string) =>
   work(folder, async () => {
-    for (const name of await fs.readdir(folder)) if (draftName.test(name)) await fs.rm(join(folder, name))
+    for (const name of await fs.readdir(folder)) if (draftName.test(name)) await removeFile(join(folder, name))
+  })
+
+/** A folder under such a name is not the service's: it stays. */
+const removeFile = (path: string) =>
+  fs.rm(path, { force: true }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ERR_FS_EISDIR") throw error
   })
 
 /**
@@ -197,12 +253,16 @@ export const roomIn = (folder: string) => work(folder, () => room(folder))
 /** The content of a file, read gently. */
 export const contents = (path: string) =>
   Stream.fromAsyncIterable<Uint8Array, BackupFolderError>(
-    { [Symbol.asyncIterator]: () => createReadStream(path)[Symbol.asyncIterator]() },
+    { [Symbol.asyncIterator]: () => piecesOf(path) },
     (error) =>
       new BackupFolderError({
         message: `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}.`
       })
   ).pipe(Stream.tap(() => yieldTo))
+
+async function* piecesOf(path: string): AsyncGenerator<Uint8Array, void> {
+  yield* (await opened(path)).createReadStream()
+}
 
 /** Lets requests go first, for as long as they take and a little longer. */
 const yieldTo = Effect.sleep("1 millis")

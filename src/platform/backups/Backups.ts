@@ -229,9 +229,11 @@ export class Backups extends Context.Service<
         const newest = Option.isSome(file) ? undefined : (yield* Folder.list(folder!))[0]?.path
         const path = Option.getOrElse(file, () => newest)
         if (path === undefined) return yield* new BackupNotGood({ message: `${folder} holds no backup.` })
+        const isOwn = folder !== undefined && Folder.isOf(folder, path)
+        const target = isOwn ? path : yield* Folder.targetOf(path)
         const now = yield* clock.now
-        const work = Effect.tap(longPersistence(trial.byRestoring(path, now)), (result) =>
-          folder !== undefined && Folder.isOf(folder, path) ? Folder.keep(path, result) : Effect.void
+        const work = Effect.tap(longPersistence(trial.byRestoring(target, now)), (result) =>
+          isOwn ? Folder.keep(path, result) : Effect.void
         )
         const result = yield* locked(work)
         if (Option.isNone(result)) return yield* new BackupBusy()

@@ -6,9 +6,8 @@ import { Effect } from "effect"
 import { HttpServerError } from "effect/http"
 import { existsSync } from "node:fs"
 import { createServer } from "node:net"
-import { isMade } from "../database/embedded/PostgresFiles.ts"
 import { installedBinaries } from "../database/embedded/PostgresSetup.ts"
-import { secretsFile } from "../settings/DataFolder.ts"
+import { isMade, secretsFile } from "../settings/DataFolder.ts"
 import { databaseSettings, proposedSettings } from "../settings/Settings.ts"
 
 /** Fails as the start itself would, if it is the first one and cannot succeed. */

@@ -9,6 +9,9 @@ export class DataFolderError extends Data.TaggedError("DataFolderError")<{ reado
 export const secretsFile = (dataDir: string) => join(dataDir, "secrets.env")
 export const passwordFile = (dataDir: string) => join(dataDir, "postgres.password")
 
+/** Whether a start has set up the embedded database of `dataDir`. */
+export const isMade = (dataDir: string) => ["postgres", "location"].some((name) => fs.existsSync(join(dataDir, name)))
+
 /**
  * Makes a folder and those above it, and tells whether it was not there. Node's own way never returns where the system
  * makes no folders, such as in /proc.

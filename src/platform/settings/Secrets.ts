@@ -1,25 +1,26 @@
 /**
  * The secrets of a service with the embedded database, kept in SERVICE_DATA_DIR/secrets.env (0600).
  *
- * The first start generates them, and so does the first start of a release that needs another one.
+ * The first start generates them, and so does the first start of a release that needs more. A secret that is gone although
+ * there is a database is not replaced: answers to retries, push tokens and backups depend on it, so the start stops.
  * With DATABASE_URL nothing is generated; the operator provides the secrets (decisions.md, Secrets).
  */
-import { ConfigProvider, Data, Effect } from "effect"
+import { Config, ConfigProvider, Data, Effect, Option } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
 import { parseEnv } from "node:util"
-import { DataFolderError, makeFolder, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
+import { DataFolderError, isMade, makeFolder, secretsFile, whatIsUnsafe } from "./DataFolder.ts"
 import { createOnce, replace } from "./WholeFile.ts"
 
-/** secrets.env cannot be read or written; the message names the path and the reason. */
+/** secrets.env cannot be read or written, or lacks a secret; the message names the path and the reason. */
 export class SecretsError extends Data.TaggedError("SecretsError")<{ readonly message: string }> {}
 
-const generated = [
-  "SERVICE_BRIDGE_ENROLLMENT_SECRET",
-  "SERVICE_BRIDGE_TOKEN_SECRET",
-  "SERVICE_OAUTH_SECRET",
-  "SERVICE_BACKUP_KEY"
+/** What each release brought, the oldest first. */
+const releases = [
+  ["SERVICE_BRIDGE_ENROLLMENT_SECRET", "SERVICE_BRIDGE_TOKEN_SECRET"],
+  ["SERVICE_OAUTH_SECRET", "SERVICE_BACKUP_KEY"]
 ]
+const generated = releases.flat()
 
 /** Any other setting belongs into the environment: whoever writes a file of secrets must not choose a base URL. */
 const supplied = new Set([
@@ -79,12 +80,36 @@ const random = () => randomBytes(32).toString("base64url")
 const using = Effect.fnUntraced(function* <A>(dataDir: string, work: () => A) {
   const message = whatIsUnsafe(dataDir)
   if (message !== undefined) return yield* new DataFolderError({ message })
-  return yield* Effect.try({
-    try: work,
-    catch: (error) =>
-      new SecretsError({ message: `${secretsFile(dataDir)} cannot be used: ${(error as Error).message}` })
-  })
+  const file = secretsFile(dataDir)
+  const lost = yield* attempt(file, () => (isMade(dataDir) ? lostFrom(textOf(file)) : []))
+  const needed = yield* Effect.filter(lost, isUnset)
+  if (needed.length > 0)
+    return yield* new SecretsError({
+      message: `${file} lacks ${needed.join(" and ")}, which an earlier start wrote there: put your copy of the file back. If there is none, add a line NAME=VALUE for each, with the output of openssl rand -base64 32.`
+    })
+  return yield* attempt(file, work)
 })
+
+const attempt = <A>(file: string, work: () => A) =>
+  Effect.try({
+    try: work,
+    catch: (error) => new SecretsError({ message: `${file} cannot be used: ${(error as Error).message}` })
+  })
+
+/** The environment goes before secrets.env. */
+const isUnset = (name: string) => Effect.map(Effect.option(Config.NonEmptyString(name)), Option.isNone)
+
+/**
+ * The secrets that a file beside a database must have had. Those of the oldest release are as old as the database. A later
+ * release adds all of its own at once, so either all are missing, because its first start is still to come, or none.
+ */
+const lostFrom = (text: string) => {
+  const missing = missingFrom(text)
+  return releases.flatMap((names, release) => {
+    const gone = names.filter((name) => missing.includes(name))
+    return release > 0 && gone.length === names.length ? [] : gone
+  })
+}
 
 /**
  * Returns the names that it added.

@@ -12,6 +12,7 @@ import { services } from "../../../src/App.ts"
 import { nameOf } from "../../../src/platform/backups/BackupFolder.ts"
 import { Backups, type BackupState } from "../../../src/platform/backups/Backups.ts"
 import { embeddedPostgres } from "../../../src/platform/database/embedded/EmbeddedPostgres.ts"
+import { isRoot } from "../../../src/platform/database/embedded/PostgresAccount.ts"
 import { postgresFiles } from "../../../src/platform/database/embedded/PostgresFiles.ts"
 import { refusal, result, secrets, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 
@@ -322,6 +323,48 @@ describe("with the embedded database", () => {
       })
     ))
 
+  it("a huge file, a pipe, a link and a folder in it keep no backup from being made and tried", () =>
+    run(
+      Effect.gen(function* () {
+        const folder = newFolder()
+        fs.mkdirSync(folder)
+        const [huge, pipe, link] = [2, 3, 4].map((hours) =>
+          join(folder, nameOf(new Date(Date.now() - 3_600_000 * hours)))
+        )
+        fs.writeFileSync(huge!, "")
+        // Takes no place on the disk.
+        fs.truncateSync(huge!, 2 ** 30)
+        expect(runs("mkfifo", pipe!)).toBe(true)
+        fs.symlinkSync("/dev/zero", link!)
+        fs.mkdirSync(join(folder, `${nameOf(new Date(0))}.partial`))
+        const { state, turn } = yield* replica(folder)
+        yield* turn
+        expect(yield* state).toMatchObject({ good: 1, not_good: 3, problem: null })
+        expect(JSON.parse(fs.readFileSync(`${huge}.checked`, "utf8")).outcome).toBe("damaged")
+        expect([pipe, link].map((path) => fs.existsSync(`${path}.checked`))).toEqual([false, false])
+      })
+    ))
+
+  it("a folder that every account can write to is not used; with the sticky bit, or for a group, it is", () =>
+    run(
+      Effect.gen(function* () {
+        const folder = newFolder()
+        fs.mkdirSync(folder)
+        fs.chmodSync(folder, 0o777)
+        const { state, turn } = yield* replica(folder, { SERVICE_BACKUP_EVERY_SECONDS: "1" })
+        const problem = `${folder} cannot be used: every account can write to it; run chmod o-w on it.`
+        expect((yield* Effect.flip(turn)).message).toBe(problem)
+        expect(yield* state).toMatchObject({ last_good_at: null, problem })
+        expect(fs.readdirSync(folder)).toEqual([])
+        for (const mode of [0o1777, 0o770]) {
+          fs.chmodSync(folder, mode)
+          yield* Effect.sleep("1100 millis")
+          yield* turn
+        }
+        expect(yield* state).toMatchObject({ good: 2, problem: null })
+      })
+    ))
+
   it("a folder whose disk is not mounted is a failure, and is not made", () =>
     run(
       Effect.gen(function* () {
@@ -356,16 +399,27 @@ describe("with an external database", () => {
     expect((await own().run("status")).stdout).toMatch(/last_good_backup +none/)
   })
 
+  const checked = async (wanted: string) => {
+    const { checks }: { checks: ReadonlyArray<Check> } = JSON.parse((await own().run("doctor", "--json")).stdout)
+    return checks.find((one) => one.name === wanted)
+  }
+
   it("doctor fails while no backup is good, and says what is wrong with the newest", async () => {
-    const { stdout } = await own().run("doctor", "--json")
-    const { checks }: { checks: ReadonlyArray<Check> } = JSON.parse(stdout)
-    expect(checks.find((one) => one.name === "backups")).toEqual(
+    expect(await checked("backups")).toEqual(
       check(
         "backups",
         "fail",
         `There is no good backup. ${name} was not tried, or was changed since then. See "Backups by themselves" in docs/run.md.`
       )
     )
+  })
+
+  it.skipIf(!isRoot())("doctor warns of a folder that belongs to another account (needs root)", async () => {
+    expect(await checked("backup_folder")).toBeUndefined()
+    fs.chownSync(folder, 65534, 65534)
+    const message = `${folder} belongs to another account, which can delete the backups in it: let this account or root own it.`
+    expect(await checked("backup_folder")).toEqual(check("backup_folder", "warn", message))
+    fs.chownSync(folder, 0, 0)
   })
 
   it.each([
@@ -399,12 +453,15 @@ describe("with an external database", () => {
     expect(await service.query("service", scratch)).toEqual([])
   })
 
-  it("verify-backup refuses a damaged file, one of another key, and a folder that is not set", async () => {
+  it("verify-backup tries any file, also by a link, and refuses a damaged one, one of another key, and a folder that is not set", async () => {
     const file = join(service.folder, name)
     fs.copyFileSync(join(folder, name), file)
     result(await own().run("verify-backup", "--in", file, "--json"))
     // Results are kept beside the service's own backups only.
     expect(fs.existsSync(`${file}.checked`)).toBe(false)
+    const link = join(service.folder, "link")
+    fs.symlinkSync(file, link)
+    expect(result(await own().run("verify-backup", "--in", link, "--json")).file).toBe(link)
     const other = { SERVICE_BACKUP_KEY: "another key of at least thirty-two bytes" }
     expect(refusal(await own(other).run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
     damage(file)

@@ -73,6 +73,11 @@ const waiting = `
   select project_id, lpad('2', 32, '0')::uuid, lpad('1', 32, '0')::uuid
     from project`
 
+/** The longest row that there can be. */
+const document = `
+  insert into document_blob (blob_oid, sha256, size_bytes, line_count, bytes)
+  values (repeat('0', 40), sha256('x'), 1048576, 1, decode(repeat('ff', 1048576), 'hex'))`
+
 const statements = async (database: string, text: string) => {
   for (const statement of text.split(";")) await service.query(database, statement)
 }
@@ -108,6 +113,7 @@ beforeAll(async () => {
   await statements("source", bridge)
   await statements("source", waiting)
   await service.query("source", values)
+  await service.query("source", document)
   await service.query("source", `alter database ${service.nameOf("source")} set timezone = 'Asia/Kolkata'`)
   await service.query("source", `alter database ${service.nameOf("source")} set datestyle = 'German'`)
   await service.query("source", `alter database ${service.nameOf("source")} set extra_float_digits = 0`)
@@ -116,7 +122,7 @@ beforeAll(async () => {
 afterAll(() => service.stop())
 
 it("the file is complete, has mode 0600, and replaces no existing file", async () => {
-  expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 12 })
+  expect(saved).toEqual({ file: backup, created_at: expect.any(String), tables: expect.any(Number), rows: 13 })
   expect(statSync(backup).mode & 0o777).toBe(0o600)
   expect(existsSync(`${backup}.partial`)).toBe(false)
   const before = readFileSync(backup)
@@ -259,7 +265,7 @@ it("an empty database gets exactly the same contents, including the instance id,
   expect(result(await restore("target", backup))).toEqual({
     created_at: saved["created_at"],
     tables: expect.any(Number),
-    rows: 12,
+    rows: 13,
     erasures: 0
   })
   const [source, target] = await Promise.all(

@@ -1,7 +1,7 @@
 /** `doctor` reports what is wrong and what to do about it, and changes nothing. */
 import { Effect, References } from "effect"
 import { spawn } from "node:child_process"
-import { chmodSync, existsSync, mkdtempSync, rmSync, statSync, utimesSync } from "node:fs"
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, it } from "vitest"
@@ -90,7 +90,7 @@ it("no other command creates anything before the first start either; each says w
   expect(existsSync(data)).toBe(false)
 })
 
-it("the embedded database passes once a start has created it; loose permissions fail", async () => {
+it("the embedded database passes once a start has created it; a lost secret and loose permissions fail", async () => {
   await startedOnce()
   const good = await embedded("doctor", "--json")
   expect(outcome(good)).toEqual(fine)
@@ -108,10 +108,19 @@ it("the embedded database passes once a start has created it; loose permissions 
     migrations: "ok The schema is up to date.",
     clock: "ok This machine and the database agree on the time."
   })
-  chmodSync(join(data, "secrets.env"), 0o644)
+  const file = join(data, "secrets.env")
+  const kept = readFileSync(file, "utf8")
+  const cut = kept.replace(/^SERVICE_BRIDGE_TOKEN_SECRET=.*\n/m, "")
+  writeFileSync(file, cut)
+  const lost = await embedded("doctor", "--json")
+  expect(outcome(lost)).toEqual({ ...fine, code: 1, ok: false, fail: ["configuration"] })
+  expect(messages(lost)["configuration"]).toContain(`${file} lacks SERVICE_BRIDGE_TOKEN_SECRET,`)
+  expect(refusal(await embedded("list-projects", "--json"))).toEqual([78, "secrets_error"])
+  expect(readFileSync(file, "utf8")).toBe(cut)
+  writeFileSync(file, kept)
+  chmodSync(file, 0o644)
   const open = await embedded("doctor", "--json")
   expect(outcome(open)).toEqual({ ...fine, code: 1, ok: false, fail: ["data_folder"] })
-  const file = join(data, "secrets.env")
   expect(messages(open)["data_folder"]).toBe(`fail Other accounts can read ${file}; run: chmod 600 ${file}`)
   chmodSync(file, 0o600)
   chmodSync(data, 0o777)

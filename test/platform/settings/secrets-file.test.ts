@@ -126,6 +126,57 @@ describe("a start adds to secrets.env", () => {
   )
 })
 
+describe("beside a database a start", () => {
+  const withDatabase = Effect.fnUntraced(function* (text: string) {
+    const made = yield* folderWith(text)
+    fs.mkdirSync(join(made.folder, "postgres"))
+    return made
+  })
+  const lacks = (file: string, names: string) =>
+    `${file} lacks ${names}, which an earlier start wrote there: put your copy of the file back. If there is none, add a line NAME=VALUE for each, with the output of openssl rand -base64 32.`
+  const oauth = `SERVICE_OAUTH_SECRET=${"o".repeat(40)}\n`
+  const backup = `SERVICE_BACKUP_KEY=${"b".repeat(40)}\n`
+
+  it.effect.each([
+    ["a secret", enrollment + oauth + backup, "SERVICE_BRIDGE_TOKEN_SECRET"],
+    ["one of two that a release brought", enrollment + token + oauth, "SERVICE_BACKUP_KEY"],
+    ["all of them", "\n", "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET"]
+  ] as const)("stops if %s is gone from the file, and leaves the file as it is", ([, text, names]) =>
+    Effect.gen(function* () {
+      const { file, folder, read } = yield* withDatabase(text)
+      const { _tag, message } = yield* Effect.flip(settings(folder))
+      assert.deepStrictEqual([_tag, message], ["SecretsError", lacks(file, names)])
+      assert.strictEqual(read(), text)
+    })
+  )
+
+  it.effect("stops if the file is gone, and makes none", () =>
+    Effect.gen(function* () {
+      const { file, folder } = yield* withDatabase("")
+      fs.rmSync(file)
+      const { message } = yield* Effect.flip(settings(folder))
+      assert.strictEqual(message, lacks(file, "SERVICE_BRIDGE_ENROLLMENT_SECRET and SERVICE_BRIDGE_TOKEN_SECRET"))
+      assert.isFalse(fs.existsSync(file))
+    })
+  )
+
+  it.effect("adds what a later release brought", () =>
+    Effect.gen(function* () {
+      const { folder, read } = yield* withDatabase(enrollment + token)
+      yield* start(folder)
+      assert.match(read(), /\nSERVICE_OAUTH_SECRET=[\w-]{43}\nSERVICE_BACKUP_KEY=[\w-]{43}\n$/)
+    })
+  )
+
+  it.effect("needs no line for what the environment sets", () =>
+    Effect.gen(function* () {
+      const { folder } = yield* withDatabase(enrollment)
+      const { bridge } = yield* settings(folder, { SERVICE_BRIDGE_TOKEN_SECRET: "s".repeat(40) })
+      assert.strictEqual(Redacted.value(bridge.tokenSecret), "s".repeat(40))
+    })
+  )
+})
+
 describe("secrets.env supplies", () => {
   it.effect("secrets, and no other setting", () =>
     Effect.gen(function* () {

@@ -30,9 +30,6 @@ export interface PostgresFiles {
   readonly password: Redacted.Redacted<string>
 }
 
-/** Whether a start has set up the database of `dataDir`. */
-export const isMade = (dataDir: string) => ["postgres", "location"].some((name) => fs.existsSync(join(dataDir, name)))
-
 /** Finds or creates the database of `dataDir`. */
 export const postgresFiles = Effect.fn("EmbeddedPostgres.files")(function* (dataDir: string, durable = true) {
   const installed = yield* installedBinaries
