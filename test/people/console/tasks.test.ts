@@ -90,6 +90,8 @@ layer(Service.layer)("the tasks of a project", (it) => {
                                   'dirty', false, 'pushed', false),
                1, 'open', 'operator', now()
           from generate_series(1, 10) n`
+      const found = (yield* made.agent.call("task_get", { id: made.task_id })).output
+      assert.deepStrictEqual([found.receipts.length, found.notes.length, found.blocks.length], [5, 5, 10])
       const first = yield* person.get(`${tasks}/${made.task_id}`)
       const count = (text: string, part: RegExp) => [...text.matchAll(part)].length
       assert.include(first.text, "The first that wait for it")
