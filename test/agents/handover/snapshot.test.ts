@@ -64,6 +64,8 @@ layer(Service.layer)("continuity_context", (it) => {
         [...Array(8).fill("decision"), ...Array(7).fill("note")]
       )
       assert.strictEqual(output.omitted.memory, 14)
+      assert.lengthOf((yield* a.call("memory_search")).output.entries, 10)
+      assert.lengthOf((yield* a.call("activity", { since: "24h" })).output.activity, 25)
     })
   )
 
