@@ -1,14 +1,16 @@
 /** The budgets of a project (decisions.md, Budgets of a project): no caller passes a limit, and no other project notices. */
-import { assert, layer } from "@effect/vitest"
+import { assert, it, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Metric, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { readFile } from "node:fs"
+import { storedBytesOfNote } from "../../src/agents/tasks/Notes.ts"
+import * as Tasks from "../../src/agents/tasks/Tasks.ts"
 import { sweeps } from "../../src/agents/Wing.ts"
 import { Transfer } from "../../src/agents/transfer/Transfer.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../src/operator/limits/LimitNames.ts"
-import { Memory } from "../../src/agents/memory/Memory.ts"
+import { Memory, storedBytes } from "../../src/agents/memory/Memory.ts"
 import { withinLimit } from "../../src/agents/memory/Ranking.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
@@ -17,6 +19,32 @@ import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
 import { instance, Service } from "../support/service/Service.ts"
+
+it("the bytes of each text of an entry, a task, a receipt and a note are counted", () => {
+  const entry = { title: "", body: "", tags: [] }
+  const task = { ...entry, answer: null, blocked_reason: null, choices: null }
+  const receipt = { summary: "", next_steps: [], pitfalls: [], git_checkpoint: null }
+  const by = { kind: "token", id: "", label: null } as const
+  const answer = { entry_id: "", text: "ü", by, at: new Date(0), same_credential: false }
+  const git_checkpoint = { repository: "ü", branch: "b", commit_sha: "a".repeat(40), dirty: false }
+  assert.deepStrictEqual(
+    [{ title: "ü" }, { body: "ü" }, { tags: ["ü", "b"] }].map((given) => storedBytes({ ...entry, ...given })),
+    [2, 2, 3]
+  )
+  assert.deepStrictEqual(
+    [{ title: "ü" }, { body: "ü" }, { tags: ["ü"] }, { blocked_reason: "ü" }, { choices: ["ü", "b"] }, { answer }].map(
+      (given) => Tasks.storedBytes({ ...task, ...given })
+    ),
+    [2, 2, 2, 2, 3, 2]
+  )
+  assert.deepStrictEqual(
+    [{ summary: "ü" }, { next_steps: ["ü", "b"] }, { pitfalls: ["ü", "b"] }, { git_checkpoint }].map(
+      (given) => Tasks.storedBytesOfReceipt({ ...receipt, ...given }) - 1024
+    ),
+    [2, 3, 3, Buffer.byteLength(JSON.stringify(git_checkpoint))]
+  )
+  assert.strictEqual(storedBytesOfNote({ text: "ü" }), 512 + 2)
+})
 
 type Maxima = Readonly<Partial<Record<LimitName, number | null>>>
 

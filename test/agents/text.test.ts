@@ -2,9 +2,11 @@
  * Hostile text in parameters is either refused with a clear reason or stored unchanged; it never makes the service
  * fail.
  */
-import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { assert, it as plain, layer } from "@effect/vitest"
+import { Effect, Redacted, Result, Schema } from "effect"
 import { randomBytes } from "node:crypto"
+import { MemoryAdd, MemorySearch } from "../../src/agents/memory/Shapes.ts"
+import { TaskAnswer, TaskClaim, TaskCreate, TaskNote, TaskUpdate } from "../../src/agents/tasks/Shapes.ts"
 import { format, type TokenKind, kinds } from "../../src/platform/crypto/Tokens.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
@@ -15,6 +17,45 @@ import { planted } from "../support/secrets/Planted.ts"
 const lines = ["memory_add title", "memory_add session_ref", "task_create title", "task_list assignee"]
 const secrets = planted(new Date(0))
 const prose = ["memory_add body", "memory_search query", "task_create body"]
+
+const task = { id: "018f0000-0000-7000-8000-000000000001", expected_version: 1 }
+const receipt = { session_ref: "s", worker: "w", outcome: "progress", summary: "Half." }
+const checkpoint = { repository: "acme/shop", branch: "main", commit_sha: "a".repeat(40), dirty: false }
+const note = { kind: "note", body: "b" }
+type Tool = Schema.Codec<any, unknown>
+/** The input of a tool with a text in one of its fields, and the bytes that the field may have. */
+const bounded: ReadonlyArray<readonly [field: string, tool: Tool, given: (text: string) => object, bytes: number]> = [
+  ["memory_add body", MemoryAdd, (body) => ({ ...note, body }), 16_384],
+  ["memory_add title", MemoryAdd, (title) => ({ ...note, title }), 200],
+  ["memory_add session_ref", MemoryAdd, (session_ref) => ({ ...note, session_ref }), 128],
+  ["memory_add tags", MemoryAdd, (tag) => ({ ...note, tags: [tag] }), 64],
+  ["memory_search query", MemorySearch, (query) => ({ query }), 1000],
+  ["task_create title", TaskCreate, (title) => ({ title }), 200],
+  ["task_create body", TaskCreate, (body) => ({ title: "t", body }), 16_384],
+  ["task_update assignee", TaskUpdate, (assignee) => ({ ...task, assignee }), 128],
+  ["task_update blocked_reason", TaskUpdate, (blocked_reason) => ({ ...task, blocked_reason }), 500],
+  ["task_update choices", TaskUpdate, (choice) => ({ ...task, choices: [choice, "other"] }), 200],
+  ["a receipt's worker", TaskUpdate, (worker) => ({ ...task, receipt: { ...receipt, worker } }), 128],
+  ["a receipt's thread", TaskUpdate, (thread) => ({ ...task, receipt: { ...receipt, thread } }), 128],
+  ["a receipt's summary", TaskUpdate, (summary) => ({ ...task, receipt: { ...receipt, summary } }), 4000],
+  ["a receipt's next_steps", TaskUpdate, (step) => ({ ...task, receipt: { ...receipt, next_steps: [step] } }), 500],
+  ["a receipt's pitfalls", TaskUpdate, (pitfall) => ({ ...task, receipt: { ...receipt, pitfalls: [pitfall] } }), 500],
+  [
+    "a checkpoint's branch",
+    TaskUpdate,
+    (branch) => ({ ...task, receipt: { ...receipt, git_checkpoint: { ...checkpoint, branch } } }),
+    255
+  ],
+  ["task_answer text", TaskAnswer, (text) => ({ ...task, text }), 4000],
+  ["task_claim assignee", TaskClaim, (assignee) => ({ ...task, assignee }), 128],
+  ["task_claim reason", TaskClaim, (reason) => ({ ...task, takeover: { reason } }), 500],
+  ["task_note text", TaskNote, (text) => ({ id: task.id, text }), 4000]
+]
+plain.each(bounded)("%s may have so many bytes, not characters", (_, tool, given, bytes) => {
+  const isTaken = (text: string) => Result.isSuccess(Schema.decodeUnknownResult(tool)(given(text)))
+  const text = "ü".repeat(bytes / 2) + "x".repeat(bytes % 2)
+  assert.deepStrictEqual([isTaken(text), isTaken(`${text}x`)], [true, false])
+})
 
 layer(Service.layer)("text", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))

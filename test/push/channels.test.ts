@@ -317,7 +317,7 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
 
   it.effect("rings for a test, and the answer says what happened", () =>
     Effect.gen(function* () {
-      const { answers, channel_id, channels, on, path, received } = yield* withChannel()
+      const { answers, channel_id, channels, on, path, project_id, received } = yield* withChannel()
       yield* Effect.scoped(
         Effect.gen(function* () {
           yield* (yield* on.replica()).worker.start
@@ -329,6 +329,8 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
           answers.set(path, 404)
           const failed = yield* Effect.forkChild(channels.test(channel_id, randomUUID()))
           assert.deepInclude(yield* joined(failed), { outcome: "refused", status: 404, reason: "refused" })
+          const [listed] = yield* channels.list(project_id, { after: undefined, limit: 9 })
+          assert.deepInclude(listed!, { last_state: "dead", last_status: 404, last_reason: "refused" })
         })
       )
     })
@@ -392,6 +394,24 @@ layer(Ringing.layer, { timeout: 60_000 })("a channel", (it) => {
       yield* Context.get(on.services, Limits).set(project_id, { channels: 11 })
       yield* channels.create(eleventh)
       assert.strictEqual((yield* Effect.flip(channels.create(eleventh)))._tag, "channel_limit_reached")
+    })
+  )
+
+  it.effect("is made once, however often its command is repeated, also where the limit is reached by it", () =>
+    Effect.gen(function* () {
+      const { channels, on, path, project_id, secret } = yield* withChannel()
+      yield* Context.get(on.services, Limits).set(project_id, { channels: 2 })
+      const url = `${on.receiver.origin}${path}/two`
+      const channel = { project_id, kind: "webhook", url, titles: true, secret } as const
+      const channel_id = randomUUID()
+      const made = yield* channels.create(channel, channel_id)
+      const { host } = new URL(url)
+      assert.deepStrictEqual(made, { channel_id, project_id, kind: "webhook", host, titles: true })
+      assert.deepStrictEqual(yield* channels.create(channel, channel_id), made)
+      const sql = yield* SqlClient.SqlClient
+      const events = yield* sql`
+        select 1 from audit_event where action = 'channel.created' and subject ->> 'channel_id' = ${channel_id}`
+      assert.lengthOf(events, 1)
     })
   )
 

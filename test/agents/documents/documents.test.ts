@@ -38,6 +38,7 @@ plain("consecutive fragments of any text concatenate to its bytes, and none spli
 plain("a fragment ends with a line that ends in the second half of its window", () => {
   const ends = (text: string) => endOf(Buffer.from(text), 0, 10)
   assert.deepStrictEqual([ends("12345\n78901234"), ends("1234\n678901234")], [6, 10])
+  assert.strictEqual(ends("123456789\r\n"), 9, "not within a line break")
 })
 
 layer(Service.layer)("documents", (it) => {
@@ -83,6 +84,8 @@ layer(Service.layer)("documents", (it) => {
         line_count: 3002
       })
       assert.notProperty(reference, "text")
+      const { output: beginning } = yield* agent.call("git_document_get", { document_id: pinned.document_id })
+      assert.strictEqual(beginning.end_offset, 8192)
       let read = ""
       let offset: number | null = 0
       while (offset !== null) {

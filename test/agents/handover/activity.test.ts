@@ -1,10 +1,20 @@
 /** What happened in a project since a time, and its receipts (spec 4.11). */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { instantOf } from "../../../src/agents/handover/Shapes.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
+
+plain("an age is in minutes, hours, days or weeks, and none begins before 1970", () => {
+  const now = new Date("1970-03-01T00:00:00Z")
+  const ages = ["90m", "24h", "7d", "2w", "9999w"].map((age) => instantOf(age, now).toISOString())
+  assert.deepStrictEqual(
+    ages.map((at) => at.slice(0, 16)),
+    ["1970-02-28T22:30", "1970-02-28T00:00", "1970-02-22T00:00", "1970-02-15T00:00", "1970-01-01T00:00"]
+  )
+})
 
 layer(Service.layer)("activity", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))

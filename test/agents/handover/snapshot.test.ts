@@ -34,29 +34,38 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
-  it.effect("a task in progress is stale when it was not updated for 24 hours", () =>
+  it.effect("a task in progress is stale when it was not updated for 24 hours, and none that nobody works on", () =>
     Effect.gen(function* () {
       const a = yield* agent
-      yield* a.update(yield* a.task("T"), { status: "in_progress" })
+      yield* a.update(yield* a.task("At work"), { status: "in_progress" })
+      yield* a.task("Open")
+      yield* a.update(yield* a.task("Blocked"), { status: "blocked" })
+      const stale = Effect.map(a.call("continuity_context"), ({ output }) =>
+        output.open_tasks.filter((task: { stale: boolean }) => task.stale).map((task: { title: string }) => task.title)
+      )
       yield* TestClock.adjust("23 hours")
-      assert.isFalse((yield* a.call("continuity_context")).output.open_tasks[0].stale)
+      assert.deepStrictEqual(yield* stale, [])
       yield* TestClock.adjust("1 hour")
-      assert.isTrue((yield* a.call("continuity_context")).output.open_tasks[0].stale)
+      assert.deepStrictEqual(yield* stale, ["At work"])
     })
   )
 
-  it.effect("decisions come before notes, and memory is cut to 15 entries", () =>
+  it.effect("at most 8 decisions come before notes, and memory is cut to 15 entries", () =>
     Effect.gen(function* () {
       const a = yield* agent
-      yield* a.note("We use PostgreSQL", { kind: "decision" })
+      for (let index = 0; index < 9; index += 1) yield* a.note("We use PostgreSQL", { kind: "decision" })
       for (let index = 0; index < 20; index += 1) {
         yield* TestClock.adjust("1 second")
         yield* a.note(`note ${index}`)
       }
       const { output } = yield* a.call("continuity_context")
-      assert.strictEqual(output.recent_memory[0].kind, "decision")
-      assert.lengthOf(output.recent_memory, 15)
-      assert.strictEqual(output.omitted.memory, 6)
+      assert.deepStrictEqual(
+        output.recent_memory.map(({ kind }: { kind: string }) => kind),
+        [...Array(8).fill("decision"), ...Array(7).fill("note")]
+      )
+      assert.strictEqual(output.omitted.memory, 14)
+      assert.lengthOf((yield* a.call("memory_search")).output.entries, 10)
+      assert.lengthOf((yield* a.call("activity", { since: "24h" })).output.activity, 25)
     })
   )
 
@@ -72,6 +81,7 @@ layer(Service.layer)("continuity_context", (it) => {
       yield* task({ status: "blocked", blocked_kind: "external" })
       yield* task({ status: "done" })
       yield* task({ status: "cancelled" })
+      assert.lengthOf((yield* a.call("continuity_context")).output.open_tasks, 20)
       const { output } = yield* a.call("continuity_context", { max_bytes: 4096 })
       assert.deepStrictEqual(output.counts, { in_progress: 1, open: 30, blocked: 2, decisions: 1, closed: 2 })
       assert.strictEqual(output.open_tasks.length + output.omitted.tasks, 33)

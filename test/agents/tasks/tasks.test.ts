@@ -160,9 +160,23 @@ layer(Service.layer)("tasks", (it) => {
     })
   )
 
-  it.effect("refusals come in the order not found, stale version, transition, receipt", () =>
+  it.effect("refusals in order: not found, stale version, claimed, fields, transition, dependencies, receipt", () =>
     Effect.gen(function* () {
       const a = yield* agent
+      const other = yield* Agent.make(yield* Service, { project_id: a.project_id })
+      const theirs = yield* a.task("Theirs")
+      yield* other.update(theirs, { status: "in_progress", assignee: "other" })
+      const take = { assignee: "me", blocked_kind: "decision" }
+      const version = (version: number) => ({ id: theirs.id, version })
+      assert.strictEqual((yield* a.update(version(1), take)).code, "stale_version")
+      assert.strictEqual((yield* a.update(version(2), take)).code, "task_claimed")
+      assert.strictEqual((yield* other.update(version(2), { blocked_kind: "decision" })).code, "invalid_request")
+      const waiting = yield* a.task("Waiting", { depends_on: [theirs.id] })
+      const told = (yield* a.update(waiting, { receipt: receipt("s") })).output.task
+      const start = { status: "in_progress", receipt: receipt("s") }
+      assert.strictEqual((yield* a.update(told, start)).code, "task_dependencies_open")
+      const closed = (yield* a.update(told, { status: "done" })).output.task
+      assert.strictEqual((yield* a.update(closed, start)).code, "task_transition_invalid")
       const task = yield* a.task("T")
       const done = (yield* a.update(task, { status: "done", receipt: receipt("s") })).output.task
       const wrong = { status: "blocked", receipt: receipt("s") }
@@ -272,6 +286,7 @@ layer(Service.layer)("tasks", (it) => {
       assert.strictEqual(yield* update(-1, [ids[0]!]), "task_graph_too_large")
       assert.strictEqual(yield* update(-1, [ids.at(-furthest)!]), "task_dependency_cycle")
       assert.strictEqual(yield* update(furthest, [ids[1]!]), "task_dependency_cycle")
+      assert.lengthOf((yield* a.call("task_list")).output.tasks, 25)
       // One side ends, or nothing is added.
       assert.isUndefined(yield* update(0, [ids[3]!]))
       assert.isUndefined(yield* update(furthest + 5, [other.id]))

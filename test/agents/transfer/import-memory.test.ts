@@ -1,11 +1,14 @@
 /** Import of what was kept elsewhere, and export to Markdown and back (decisions.md, What was kept elsewhere). */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
 import type { Line } from "../../../src/agents/transfer/importMemory.ts"
 import type { Format } from "../../../src/agents/transfer/sources/formats.ts"
+import { originOf, type EntryItem, type TaskItem, titleOf, unitOf } from "../../../src/agents/transfer/sources/Item.ts"
+import { pieces } from "../../../src/agents/transfer/sources/pieces.ts"
+import { readSource } from "../../../src/agents/transfer/sources/readSource.ts"
 import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { format as token } from "../../../src/platform/crypto/Tokens.ts"
@@ -30,6 +33,159 @@ const blocks = (depends_on_id: string, type = "blocks") => ({ issue_id: "x", dep
 
 /** Paragraphs, together longer than an entry that stays whole. */
 const long = (name: string) => `${`About ${name}. `.repeat(500)}\n`
+
+const sourceOf = (format: Format, files: Files) => ({
+  format,
+  label: "notes",
+  files: Object.entries(files).map(([path, text]) => ({ path, bytes: Buffer.from(text) }))
+})
+const read = (format: Format, files: Files) => Effect.runSync(readSource(sourceOf(format, files)))
+
+describe("an issue of beads", () => {
+  const taskOf = (more: object, ...others: ReadonlyArray<unknown>) =>
+    read("beads", { "i.jsonl": jsonl(issue("a", more), ...others) }).items[0] as TaskItem
+
+  it.each([
+    [undefined, "open", null],
+    ["open", "open", null],
+    ["pinned", "open", null],
+    ["in_progress", "in_progress", null],
+    ["hooked", "in_progress", null],
+    ["blocked", "blocked", "Blocked in beads"],
+    ["deferred", "blocked", "Deferred in beads"],
+    ["closed", "done", null]
+  ] as const)("with the status %s is a task that is %s", (written, status, blocked_reason) => {
+    const task = taskOf({ status: written, closed_at: "2026-02-05T01:32:02Z" })
+    const blocked_kind = status === "blocked" ? "other" : null
+    assert.deepInclude(task, { status, blocked_kind, blocked_reason })
+    assert.strictEqual(task.closed_at !== undefined, status === "done")
+    assert.strictEqual(task.body.includes("- status: pinned"), written === "pinned")
+  })
+
+  it.each([
+    ["blocks", "b", true],
+    ["conditional-blocks", "b", true],
+    ["waits-for", "b", true],
+    ["related", "b", false],
+    ["blocks", "elsewhere", false]
+  ] as const)("that %s %s waits for it: %s; otherwise its text names it", (type, other, waits) => {
+    const { body, depends_on } = taskOf({ dependencies: [blocks(other, type)] }, issue("b"))
+    assert.deepStrictEqual([depends_on.length, body.includes(`- ${type}: ${other}`)], [waits ? 1 : 0, !waits])
+  })
+
+  it("has one parent", () => {
+    const dependencies = [blocks("b", "parent-child"), blocks("c", "parent-child")]
+    const files = { "i.jsonl": jsonl(issue("a", { dependencies }), issue("b"), issue("c")) }
+    const refusal = Effect.runSync(Effect.flip(readSource(sourceOf("beads", files))))
+    assert.include(refusal.message, "The issue has more than one parent")
+  })
+
+  it("keeps what a task has no field for, and leaves out what says nothing", () => {
+    const title = "T".repeat(201)
+    const kept = taskOf({ title, metadata: "draft", close_reason: "Shipped", labels: ["a b", "A-b"], assignee: "" })
+    assert.deepInclude(kept, { title: titleOf(title), tags: ["a-b"], assignee: null })
+    for (const fact of [`- title: ${title}`, "- metadata: draft", "- closed: Shipped"]) assert.include(kept.body, fact)
+    assert.strictEqual(taskOf({ metadata: {}, close_reason: "Closed", priority: null }).body, "- beads: a")
+  })
+
+  it("with a long text goes on in notes, before its comments", () => {
+    const line = `${"ü".repeat(499)}\n`
+    const comment = { id: 1, author: "Bob", text: "Careful.", created_at: "2026-02-05T01:32:02Z" }
+    const { body, notes } = taskOf({ description: line.repeat(20), comments: [comment] })
+    const texts = [body, ...notes.map(({ text }) => text)]
+    assert.strictEqual([...texts.join("").matchAll(/ü/g)].length, 499 * 20)
+    assert.isAtMost(Buffer.byteLength(body), 16_384)
+    for (const { text } of notes) assert.isAtMost(Buffer.byteLength(text), 4000)
+    assert.strictEqual(texts.at(-1), "Bob: Careful.")
+  })
+
+  it("is skipped if it is something else", () => {
+    const { items, skipped } = read("beads", { "i.jsonl": jsonl(issue("a"), { _type: "event" }) })
+    assert.lengthOf(items, 1)
+    assert.deepStrictEqual(skipped, [
+      { place: { file: "i.jsonl", line: 2 }, why: "It is neither an issue nor a memory" }
+    ])
+  })
+})
+
+describe("a note in Markdown", () => {
+  const entriesOf = (text: string, format: Format = "markdown") =>
+    read(format, { "a.md": text }).items as ReadonlyArray<EntryItem>
+  const partsOf = (text: string) => entriesOf(text).map(({ source }) => source.replace("markdown:notes/", ""))
+  /** With the heading A, so many bytes. */
+  const bytes = (count: number) => `# A\n\n${"ü".repeat((count - 5) / 2)}${"x".repeat((count - 5) % 2)}`
+
+  it.each([
+    ["of 4 KiB", bytes(4096), ["a.md"]],
+    ["of one byte more", bytes(4097), ["a.md#a"]],
+    ["with words before its only heading", `Before.\n\n${bytes(5000)}`, ["a.md", "a.md#a"]],
+    ["with two sections", `${bytes(5000)}\n\n## B\n\nText.\n`, ["a.md#a", "a.md#b"]],
+    ["with a heading alone", `${bytes(5000)}\n\n## B\n\n## C\n\nText.\n`, ["a.md#a", "a.md#c"]],
+    ["with a heading twice", `${bytes(5000)}\n\n## B\n\n1\n\n## B\n\n2\n`, ["a.md#a", "a.md#b", "a.md#b-2"]],
+    ["with a third level", `${bytes(5000)}\n\n### B\n\nText.\n`, ["a.md#a"]],
+    ["with a section too long", `${bytes(9000)}\n\n${bytes(9000).slice(3)}`, ["a.md#a", "a.md#a+2"]]
+  ])("%s is cut at its headings", (_, text, parts) => {
+    assert.deepStrictEqual(partsOf(text), parts)
+  })
+
+  it.each([
+    ["how to,api ,  api", ["how-to", "api"]],
+    ["[How To, 2026, true]", ["how-to", "2026"]],
+    [`[${"x".repeat(65)}, y]`, ["y"]],
+    [`[${Array.from({ length: 17 }, (_, n) => `t${n}`).join(", ")}]`, Array.from({ length: 16 }, (_, n) => `t${n}`)]
+  ])("with the tags %s has %s", (tags, expected) => {
+    assert.deepStrictEqual(entriesOf(`---\ntags: ${tags}\n---\n# A\n`)[0]!.tags, expected)
+  })
+
+  it("has hashtags and a permalink if it is of basic-memory", () => {
+    const text = "---\ntitle: Tea\npermalink: drinks/tea\n---\n# Heading\n\n- [fact] Green #leaf\n"
+    const found = (["markdown", "basic-memory"] as const).map((format) => {
+      const [{ source, tags, title }] = entriesOf(text, format) as [EntryItem]
+      return [source, tags, title]
+    })
+    assert.deepStrictEqual(found, [
+      ["markdown:notes/a.md", [], "Tea"],
+      ["basic-memory:notes/drinks/tea", ["leaf"], "Tea"]
+    ])
+  })
+
+  it("keeps its other fields with its first part", () => {
+    const [first, second] = entriesOf(`---\ntype: guide\nowner: Ann\n---\n${bytes(5000)}\n\n## B\n\nText.\n`)
+    assert.match(first!.body, /```yaml\nowner: Ann\ntype: guide\n```$/)
+    assert.deepInclude(second!, { body: "## B\n\nText.", title: "A: B", kind: "note" })
+  })
+})
+
+describe("what a source has", () => {
+  it("is named by the source and its key, without what separates a part, in 256 bytes with it", () => {
+    assert.strictEqual(originOf("beads", "shop", "a#b%"), "beads:shop/a%23b%25")
+    assert.strictEqual(unitOf("markdown:notes/a.md#b"), "markdown:notes/a.md")
+    const keys = ["ü".repeat(60), `${"ü".repeat(60)}x`, `${"ü".repeat(60)}y`].map((key) => originOf("beads", "s", key))
+    assert.strictEqual(keys[0], `beads:s/${"ü".repeat(60)}`)
+    assert.strictEqual(new Set(keys).size, 3)
+    for (const key of keys) assert.isAtMost(Buffer.byteLength(key), 128)
+  })
+
+  it("is cut at the last blank line that fits, else between lines, else between characters", () => {
+    assert.deepStrictEqual(pieces("aaaa\n\nbbbb\ncccc\n\ndddd", 10), {
+      pieces: [
+        { from: 0, text: "aaaa" },
+        { from: 2, text: "bbbb\ncccc" },
+        { from: 5, text: "dddd" }
+      ]
+    })
+    assert.deepStrictEqual(pieces(`aaaa\n${"x".repeat(11)}`, 10), { tooLong: 1 })
+    const fitting = "x".repeat(10)
+    assert.deepStrictEqual(pieces(`aaaa\n${fitting}`, 10), {
+      pieces: [
+        { from: 0, text: "aaaa" },
+        { from: 1, text: fitting }
+      ]
+    })
+    const cut = ["üü", "üü", "üü"].map((text) => ({ from: 0, text }))
+    assert.deepStrictEqual(pieces("ü".repeat(6), 5, true), { pieces: cut })
+  })
+})
 
 layer(Service.layer)("import-memory", (it) => {
   const bring = Effect.fnUntraced(function* (
@@ -241,6 +397,18 @@ layer(Service.layer)("import-memory", (it) => {
         "Do it.\n\n## Design\n\nSo.\n\n## Acceptance criteria\n\nIt works.\n\n- beads: bd-1.1\n- related: bd-9"
       )
       assert.strictEqual(notes[0].text, "Bob: Careful.")
+      assert.isBelow(Date.parse(notes[0].created_at), Date.parse("2026-01-01"))
+      const sql = yield* SqlClient.SqlClient
+      const [uncounted] = yield* sql`
+        select (u.stored_bytes
+                - (select sum(octet_length(concat(title, body, blocked_reason, array_to_string(tags, ''))))
+                     from task where project_id = u.project_id)
+                - (select sum(octet_length(concat(title, body, array_to_string(tags, ''))))
+                     from memory_entry where project_id = u.project_id)
+                - (select sum(512 + octet_length(text)) from task_note where project_id = u.project_id))::int as bytes
+          from project_usage u
+         where u.project_id = ${agent.project_id}::uuid`
+      assert.deepStrictEqual(uncounted, { bytes: 0 })
       const { task: first } = (yield* agent.call("task_get", { id: epic })).output
       assert.deepInclude(first, { tags: ["big-one", "epic"] })
       // What the source dates in the future is of now.

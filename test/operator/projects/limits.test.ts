@@ -90,17 +90,17 @@ it("status names the projects that have used half of a limit, the fullest first"
   await service.query(
     "service",
     `insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
-     values ($1::uuid, 400, 4000, 60, 9)`,
+     values ($1::uuid, 500, 4000, 50, 9)`,
     [project]
   )
   await set("--stored-bytes", "1001", "--entries", "100")
   expect(result(await run("status", "--json")).limits).toEqual([
     { project_id: project, limit: "tasks", value: 9, maximum: 9 },
     { project_id: project, limit: "index_bytes", value: 4000, maximum: 4004 },
-    { project_id: project, limit: "entries", value: 60, maximum: 100 }
+    { project_id: project, limit: "entries", value: 50, maximum: 100 }
   ])
   const { items } = result(await run("show-project-limits", "--project", project, "--json"))
-  expect(items.slice(0, 4).map(({ value }: { value: number }) => value)).toEqual([400, 4000, 60, 9])
+  expect(items.slice(0, 4).map(({ value }: { value: number }) => value)).toEqual([500, 4000, 50, 9])
   const { stdout } = await run("status")
   expect(stdout).toMatch(new RegExp(`^${project}  tasks +9 +9$`, "m"))
   expect(stdout).toMatch(new RegExp(`^Next: npx service-admin show-project-limits --project ${project}$`, "m"))

@@ -1,8 +1,10 @@
 /** The activity page: who did what, found by kind, by actor or subject, and by day. */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
+import { filterForm, filterOf } from "../../../src/people/console/activity/ActivityFilter.ts"
+import { sentences } from "../../../src/people/console/activity/Sentences.ts"
 import { makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -23,6 +25,14 @@ const signedIn = Effect.gen(function* () {
   return { made, path, person, rows }
 })
 
+plain("every action of the audit log is of one kind of the filter, unless it is of no project", () => {
+  const options = filterForm(new URLSearchParams(), true).text.matchAll(/<option value="(\w+)"/g)
+  const kinds = [...options].flatMap(([, kind]) => filterOf(new URLSearchParams({ kind: kind! }), true)!.actions ?? [])
+  const ofService = ["operator_token", "audit_log", "database"]
+  const ofProject = Object.keys(sentences).filter((action) => !ofService.includes(action.split(".")[0]!))
+  assert.deepStrictEqual(kinds.toSorted(), ofProject.toSorted())
+})
+
 layer(Service.layer)("the activity page", (it) => {
   it.effect("names tasks and entries by their titles, for a token that may see them", () =>
     Effect.gen(function* () {
@@ -38,6 +48,31 @@ layer(Service.layer)("the activity page", (it) => {
       assert.strictEqual(status, 200)
       assert.notInclude(text, "Choose the invoice format")
       assert.notInclude(text, made.task_id)
+    })
+  )
+
+  it.effect("names a task by its title in the project of the event", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      // Imports keep ids.
+      const [id, day] = [randomUUID(), "1961-05-01"]
+      const at = `${day}T12:00:00Z`
+      for (const title of ["Ours", "Theirs"]) {
+        const { project_id } = yield* makeToken(service)
+        yield* sql`
+          insert into task (
+            project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+          values (${project_id}::uuid, ${id}::uuid, ${title}, '', 'open', 2, '{}', 1, 'operator', ${at}::timestamptz,
+                  ${at}::timestamptz)`
+        yield* sql`
+          insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+          values (${randomUUID()}::uuid, ${at}::timestamptz, ${project_id}::uuid, ${`operator:${title}`}, 'task.created',
+                  'done', jsonb_build_object('task_id', ${id}::text), '', '')`
+      }
+      const operator = yield* signedInOperator(service)
+      const { text } = yield* operator.get(`/console/activity?from=${day}&until=${day}`)
+      assert.sameMembers(rowsOf(text), ["Operator Ours created a task: Ours", "Operator Theirs created a task: Theirs"])
     })
   )
 
@@ -78,7 +113,10 @@ layer(Service.layer)("the activity page", (it) => {
       const service = yield* Service
       const { made, path, person, rows } = yield* signedIn
       const csrf = /name="csrf" value="([^"]+)"/.exec((yield* person.get(path)).text)![1]!
-      yield* person.post(`/console/${made.project_id}/documents`, { csrf, action: "unpin-document" })
+      for (let time = 0; time < 2; time++) {
+        yield* person.post(`/console/${made.project_id}/documents`, { csrf, action: "unpin-document" })
+      }
+      assert.match((yield* person.get(path)).text, /<code>operator_only<\/code> <span>2 times</)
       const refused = ["Ada tried in the console what only an operator may do"]
       assert.deepEqual(yield* rows("kind=refused"), refused)
       assert.deepEqual(yield* rows(`kind=refused&about=${made.token_id}`), refused)

@@ -1,12 +1,15 @@
 /** The console over HTTP: who gets in, whose pages are shown, and which forms are accepted. */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
 import { sentences } from "../../../src/people/console/activity/Sentences.ts"
+import { endPage, type Frame, framed } from "../../../src/people/console/frame/Frame.ts"
+import { html } from "../../../src/platform/html/Html.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
-import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
+import { type Session, Sessions } from "../../../src/signin/sessions/Sessions.ts"
+import { ofRole, type Scope } from "../../../src/wire/Scopes.ts"
 import { authorizeQuery, Browser, makeClient, makeToken } from "../../support/agents/Agent.ts"
 import { csrfOf, makeBusyProject, origin, Person } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
@@ -37,6 +40,55 @@ const operator = Effect.fnUntraced(function* (project_id?: string) {
     path: `${address.pathname}${address.search}`,
     person: new Person(url)
   }
+})
+
+describe("the frame of a page", () => {
+  const project = { project_id: "harbour", name: "Harbour", disabled: false }
+  const sessionOf = (scopes: ReadonlyArray<Scope> | undefined, person_key_id: string | null = null) =>
+    ({ person_key_id, token: scopes && { label: "Ada", scopes: new Set(scopes) } }) as unknown as Session
+  const pageOf = (frame: Frame) => framed(frame, { title: "Tasks", body: html`` })
+  const home = "/console/harbour"
+  const parts = ["tasks", "memory", "documents", "bridges", "agents", "phones", "activity"].map((of) => `${home}/${of}`)
+
+  it.each<[who: string, scopes: ReadonlyArray<Scope> | undefined, links: ReadonlyArray<string>]>([
+    ["who may read memory alone", ["memory:read"], [`${home}/memory`]],
+    ["who reads", ofRole("reader"), [home, ...parts]],
+    ["who is an operator", undefined, ["/console/projects", home, ...parts, `${home}/limits`]]
+  ])("leads a person %s to the pages that they may see, and marks the one they are on", (_, scopes, links) => {
+    const page = pageOf({ session: sessionOf(scopes), project, section: "memory" })
+    const [navigation] = page.split('<nav class="sections"')[1]!.split("</nav>")
+    const found = [...navigation!.matchAll(/<a href="([^"]+)"( aria-current="page")?>/g)]
+    assert.deepStrictEqual(
+      found.map(([, href]) => href),
+      links
+    )
+    assert.deepStrictEqual(
+      found.flatMap(([, href, current]) => (current === undefined ? [] : [href])),
+      [`${home}/memory`]
+    )
+  })
+
+  it("says that a project is disabled, and by what a person is signed in", () => {
+    const session = sessionOf(ofRole("reader"))
+    const notes = [false, true].map((disabled) => pageOf({ session, project: { ...project, disabled } }))
+    assert.deepStrictEqual(
+      notes.map((page) => page.includes("This project is disabled")),
+      [false, true]
+    )
+    const passkeys = [session, sessionOf(ofRole("reader"), "key-1")].map((session) => pageOf({ session, project }))
+    assert.deepStrictEqual(
+      passkeys.map((page) => /signed in with (a passkey of )?the project token/.exec(page)?.[1]),
+      [undefined, "a passkey of "]
+    )
+  })
+
+  it("is none where a request ended otherwise, each with its status", () => {
+    const reasons = ["link_used", "foreign_form", "signed_out", "malformed", "busy", "failed"] as const
+    assert.deepStrictEqual(
+      reasons.map((reason) => endPage(reason).status),
+      [410, 403, 401, 400, 429, 503]
+    )
+  })
 })
 
 layer(Service.layer)("the console", (it) => {
@@ -220,6 +272,10 @@ layer(Service.layer)("the console", (it) => {
       yield* shows("/tasks", "Choose the invoice format", "waits for a decision")
       yield* shows("/tasks?status=done", "Remove the old endpoint")
       yield* shows("/tasks?tag=No+tag", "No task matches")
+      yield* shows("/tasks?assignee=nobody", "No task matches")
+      yield* shows("/tasks?status=cancelled", "No task matches")
+      yield* shows("/memory?tag=No+tag", "Nothing in memory matches")
+      yield* shows("/memory?kind=note", "Nothing in memory matches")
       yield* shows(`/tasks/${task_id}`, "A decision is needed", "Read the code", "acme/shop", "changes not committed")
       yield* shows("/memory?query=pipeline", "Deploys happen any day", "Found by its words")
       yield* shows(`/memory/${entry_id}`, "It superseded", "Never on Fridays.")
@@ -236,6 +292,49 @@ layer(Service.layer)("the console", (it) => {
       yield* TestClock.adjust("10 hours")
       yield* person.signIn((yield* makeToken(service, { project_id })).token)
       yield* shows("", "In the last 24 hours", "Nothing has changed.")
+    })
+  )
+
+  it.effect("begins with what is new since the last visit, the newest first, and leads on where it is cut", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const agent = yield* Agent.make(service)
+      const { project_id } = agent
+      const home = `/console/${project_id}`
+      const person = new Person(service.url)
+      yield* agent.task("Before")
+      yield* TestClock.adjust("1 minute")
+      yield* person.signIn((yield* makeToken(service, { project_id })).token)
+      yield* TestClock.adjust("1 hour")
+      const { id } = yield* agent.task("First")
+      yield* TestClock.adjust("1 minute")
+      yield* agent.note("Second")
+      yield* TestClock.adjust("1 minute")
+      yield* agent.task("Third")
+      const { text } = yield* person.get(home)
+      const [before, changed] = text.split("Since your last visit")
+      const titles = [...changed!.matchAll(/<a class="name"[^>]*>([^<]*)</g)].map(([, title]) => title)
+      assert.deepStrictEqual(titles, ["Third", "Second", "First"])
+      assert.include(before!, "Nothing waits for a person.")
+
+      yield* sql`
+        insert into task (
+          project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at,
+          blocked_kind)
+        select project_id, gen_random_uuid(), 'Task ' || n, '', state, 2, '{}', 1, 'operator', created_at, created_at,
+               case state when 'blocked' then 'decision' end
+          from task, generate_series(1, 11) n, unnest(array['blocked', 'in_progress']) state
+         where id = ${id}::uuid`
+      const cut = (yield* person.get(home)).text
+      for (const link of [
+        `${home}/tasks?status=blocked">All blocked tasks`,
+        `${home}/tasks?status=in_progress">All tasks in progress`,
+        `${home}/activity">All activity`
+      ]) {
+        assert.include(cut, link)
+        assert.notInclude(text, link)
+      }
     })
   )
 

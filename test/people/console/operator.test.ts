@@ -1,20 +1,29 @@
 /** The operator's pages of the console, and the actions on them. */
 import { actionNames } from "../../../src/people/console/Actions.ts"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { Watched } from "../../../src/bridges/identity/Bridges.ts"
+import type { Listed } from "../../../src/people/channels/ChannelStore.ts"
 import { bridgeRow } from "../../../src/people/console/bridges/BridgesPage.ts"
+import { life } from "../../../src/people/console/bridges/Life.ts"
+import { size, time } from "../../../src/people/console/Parts.ts"
+import { channelList } from "../../../src/people/console/phones/ChannelList.ts"
 import { chart } from "../../../src/people/console/service/Chart.ts"
 import { lastBackup } from "../../../src/people/console/service/HealthPage.ts"
 import { bar } from "../../../src/people/console/service/LimitsPage.ts"
 import { statusMark } from "../../../src/people/console/tasks/StatusMark.ts"
 import { remember, type Sample, Samples } from "../../../src/people/operator/Samples.ts"
+import { Backups } from "../../../src/platform/backups/Backups.ts"
+import { html } from "../../../src/platform/html/Html.ts"
+import { Workers } from "../../../src/platform/workers/Workers.ts"
 import type { Session } from "../../../src/signin/sessions/Sessions.ts"
 import { csrfOf, makeEquippedProject, makeOperator, Person } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
+import { Bridge, issueCredential } from "../../support/bridges/Bridge.ts"
+import { endDevice } from "../../support/statements/OneOfEach.ts"
 import { Service } from "../../support/service/Service.ts"
 
 const signedIn = Effect.fnUntraced(function* () {
@@ -42,6 +51,16 @@ describe("on the pages of an operator", () => {
     assert.include(text, `>${marked}<`)
   })
 
+  it.each([
+    ["blocked", "decision", "warn", "waits for a decision"],
+    ["blocked", "external", "warn", "blocked"],
+    ["in_progress", null, "info", "in progress"],
+    ["done", null, "", "done"],
+    ["cancelled", null, "", "cancelled"]
+  ] as const)("a task that is %s for %s is marked %s: %s", (status, blocked_kind, tone, marked) => {
+    assert.strictEqual(statusMark({ status, blocked_kind }).text, `<span class="mark ${tone}">${marked}</span>`)
+  })
+
   it("a chart has a gap where a sample has no value", () => {
     const { text } = chart("Time", [4, 2, undefined, 4], (value) => `${value} ms`)
     assert.include(text, 'd="M0.0 3.0L80.0 29.0M240.0 3.0"')
@@ -51,6 +70,20 @@ describe("on the pages of an operator", () => {
   it("a bar is full at its limit and beyond", () => {
     const widths = [0.5, 1, 1.5].map((share) => /class="used" width="([^"]+)"/.exec(bar(share).text)![1])
     assert.deepStrictEqual(widths, ["50.0", "100.0", "100.0"])
+    assert.deepStrictEqual(
+      [0.79, 0.8].map((share) => bar(share).text.includes("late")),
+      [false, true]
+    )
+  })
+
+  it.each([
+    [1023, "1023 B"],
+    [1024, "1.0 KiB"],
+    [10_240, "10 KiB"],
+    [1_048_576, "1.0 MiB"],
+    [1_073_741_824, "1.0 GiB"]
+  ])("%s bytes are %s", (bytes, said) => {
+    assert.strictEqual(size(bytes), said)
   })
 
   it("the samples of an hour are kept", () => {
@@ -71,24 +104,100 @@ describe("on the pages of an operator", () => {
   })
 
   it.each([
+    [0, "just now"],
+    [59_999, "just now"],
+    [60_000, "1 minute ago"],
+    [3_599_999, "59 minutes ago"],
+    [3_600_000, "1 hour ago"],
+    [86_399_999, "23 hours ago"],
+    [172_800_000, "2 days ago"],
+    [-1, "in less than a minute"],
+    [-86_400_000, "in 1 day"]
+  ])("what was %s ms ago is said to be: %s", (milliseconds, said) => {
+    assert.include(time(new Date(now.getTime() - milliseconds), now).text, `>${said}</time>`)
+  })
+
+  const bridge: Watched = {
+    identity_id: "identity-1",
+    project_id: "project-1",
+    bridge_id: "bridge-1",
+    display_name: "Bridge",
+    device_id: "device-1",
+    status: "active",
+    enrolled_at: null,
+    revoked_at: null,
+    token_started_at: null,
+    token_expires_at: null,
+    rotation_expires_at: null,
+    access_role: null
+  }
+  it.each([
     [1, true],
     [-1, false]
   ] as const)("a Bridge whose rotation ends in %s minutes is rotating: %s", (minutes, isRotating) => {
-    const bridge: Watched = {
-      identity_id: "identity-1",
-      project_id: "project-1",
-      bridge_id: "bridge-1",
-      display_name: "Bridge",
-      device_id: "device-1",
-      status: "active",
-      enrolled_at: null,
-      revoked_at: null,
-      token_started_at: null,
-      token_expires_at: null,
-      rotation_expires_at: minutesAgo(-minutes),
-      access_role: null
-    }
-    assert.strictEqual(bridgeRow(bridge, {} as Session, now).text.includes("rotating"), isRotating)
+    const rotating = { ...bridge, rotation_expires_at: minutesAgo(-minutes) }
+    assert.strictEqual(bridgeRow(rotating, {} as Session, now).text.includes("rotating"), isRotating)
+  })
+
+  const token = (begun: number, left: number) => ({
+    token_started_at: minutesAgo(begun),
+    token_expires_at: minutesAgo(-left)
+  })
+  it.each<[does: string, marked: string, given: Partial<Watched>]>([
+    ["has not proved its key", "enrolling", { status: "pending" }],
+    ["has no token", "no valid token", {}],
+    ["has a token that ends now", "no valid token", token(9, 0)],
+    ["has used 79 % of its token", "active", token(79, 21)],
+    ["has used 80 % of its token", "should have rotated", token(80, 20)],
+    ["is revoked", "revoked", { status: "revoked", ...token(1, 9) }]
+  ])("a Bridge that %s is marked: %s", (_, marked, given) => {
+    const { text } = bridgeRow({ ...bridge, ...given }, {} as Session, now)
+    assert.strictEqual(/class="mark \w*">([^<]+)/.exec(text)![1], marked)
+    assert.strictEqual(text.includes('value="revoke-bridge"'), marked !== "revoked")
+  })
+
+  it("a Bridge has rotated if its token began after it enrolled", () => {
+    const shown = [9, 8].map((begun) => {
+      const { text } = bridgeRow({ ...bridge, enrolled_at: minutesAgo(9), ...token(begun, 9) }, {} as Session, now)
+      return /no rotation since|last rotation/.exec(text)![0]
+    })
+    assert.deepStrictEqual(shown, ["no rotation since", "last rotation"])
+  })
+
+  it("the life of a token is drawn against now, with the window between 60 and 80 %", () => {
+    const { text } = life(minutesAgo(30), minutesAgo(-30), now)
+    assert.include(text, '<rect class="window" x="192.0" y="8" width="64.0"')
+    assert.include(text, '<rect class="lived" x="0" y="12" width="160.0"')
+    assert.include(text, '<rect class="now" x="160.0"')
+    assert.match(text, /aria-label="50 % of [^"]*, 30 minutes left"/)
+    assert.include(life(minutesAgo(90), minutesAgo(30), now).text, 'y="12" width="320.0"')
+  })
+
+  const channel: Listed = {
+    channel_id: "channel-1",
+    kind: "webhook",
+    host: "hooks.example.com",
+    titles: true,
+    state: "active",
+    state_reason: null,
+    resting_until: null,
+    last_state: "dead",
+    last_status: null,
+    last_reason: "refused",
+    created_at: now,
+    ended_at: null
+  }
+  it.each([
+    ["active", "good", "active", true],
+    ["inactive", "warn", "gone", false],
+    ["revoked", "", "ended", false]
+  ] as const)("a channel that is %s is marked %s: %s, and has buttons: %s", (state, tone, marked, hasButtons) => {
+    const { text } = html`${channelList({} as Session, [{ ...channel, state }], now)}`
+    assert.include(text, `<span class="mark ${tone}">${marked}</span>`)
+    assert.strictEqual(text.includes('value="test-channel"'), hasButtons)
+    assert.strictEqual(text.includes('value="revoke-channel"'), hasButtons)
+    assert.include(text, "with titles of tasks")
+    assert.include(text, "last notification: dead, refused")
   })
 })
 
@@ -186,7 +295,7 @@ const cases: ReadonlyArray<
     ({ project_id }) => `/console/${project_id}/limits`,
     ({ project_id }) => ({ project: project_id, tasks: "77", entries: "" }),
     "project.limits_set",
-    /4 of 77/
+    /4 of 77\s*<span class="soft small">default 50,000</
   ],
   [
     "revoke-project-token",
@@ -385,6 +494,7 @@ layer(Service.layer)("an operator at the console", (it) => {
           `${project}/limits`,
           "4 of 5",
           "Requests a second: now",
+          "Time to answer: now unknown, highest 0 ms",
           "Notifications due: now 0, highest 0"
         )
         yield* shows(`${made.project_id}/agents`, "Companion", "Ada", "1 sign-in")
@@ -400,5 +510,113 @@ layer(Service.layer)("an operator at the console", (it) => {
         ]
         for (const path of wrong) assert.strictEqual((yield* person.get(`/console/${path}`)).status, 404, path)
       }).pipe(Effect.scoped)
+  )
+
+  it.effect("sees what is under way, what is over, and what was refused", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { delivery_id, device_id, document_id, grant_id, project_id } = yield* makeEquippedProject(service)
+      const claimed = yield* Bridge.make(service, { project_id, bridge_id: "bridge-new" })
+      yield* claimed.askChallenge(service)
+      const again = yield* issueCredential(service, project_id, { reenroll: "bridge-pier" })
+      yield* sql`update pinned_document set bootstrap = false where document_id = ${document_id}::uuid`
+      yield* sql.unsafe(`
+        ${endDevice("inactive")}, environment = 'development', state_reason = 'token_unregistered'
+         where device_id = '${device_id}'`)
+      yield* sql`
+        update push_outbox
+           set expires_at = settled_at, attempts = 1, last_status = null, last_reason = 'unreachable'
+         where delivery_id = ${delivery_id}::uuid`
+      yield* sql`
+        insert into push_provider_state (provider, environment, paused_until, reason, failures)
+        select 'apns', 'development', created_at, 'Busy', 1
+          from oauth_grant
+         where grant_id = ${grant_id}::uuid`
+      yield* sql`
+        insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
+        select gen_random_uuid(), created_at, project_id, 'operator', 'mcp.write', 'refused', 'of_a_test', '{}', '', ''
+          from oauth_grant
+         where grant_id = ${grant_id}::uuid`
+
+      const { person } = yield* signedIn()
+      const marked = (id: string, ...marks: ReadonlyArray<string>) =>
+        new RegExp([`${id}</span>`, "<span>", ...marks.map((mark) => `<span class="mark ${mark}</span>`)].join("\\s*"))
+      const shown: ReadonlyArray<readonly [path: string, ...shows: ReadonlyArray<RegExp>]> = [
+        [
+          "bridges",
+          marked(claimed.credential_id, 'info">enrolling'),
+          /claimed <time[^>]*>just now<\/time> by <span class="name">bridge-new</,
+          marked(again.credential_id, '">replaces a key', '">unused'),
+          /re-enrolls <span class="name">bridge-pier</
+        ],
+        [`${project_id}/documents`, /Guide<\/b>\s*<span><\/span>/],
+        [`${project_id}/phones`, />development<\/span> <span class="mark warn">gone</, />token unregistered</],
+        ["push", />expired<\/span> <time/, />1 attempt</, />unreachable</, />tries again<\/span>/, />failed once</],
+        ["health", /of_a_test<\/code> who tried to write without saying where<\/span>[^]*?>once, <time/]
+      ]
+      for (const [path, ...shows] of shown) {
+        const { text } = yield* person.get(`/console/${path}`)
+        for (const expected of shows) assert.match(text, expected, path)
+      }
+      yield* sql`delete from push_provider_state`
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is shown milliseconds for each answer, requests of a second, and the share of a processor", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const load = { pid: 1, memory: 10, cpu: 0, requests: 0, answers: 0, seconds: 0 }
+      const loads = [
+        [load],
+        [
+          { ...load, cpu: 3_000_000, requests: 40, answers: 30, seconds: 0.6 },
+          { ...load, pid: 2, memory: 20, cpu: 750_000, requests: 5 }
+        ]
+      ]
+      const alone = Context.get(yield* Layer.build(Layer.fresh(Workers.layer)), Workers)
+      const workers = Context.make(Workers, { ...alone, askAll: () => Effect.sync(() => loads.shift()!) })
+      const backups = Context.make(Backups, { state: Effect.succeed(Option.none()) } as unknown as Backups["Service"])
+      const built = yield* Effect.provideContext(
+        Layer.build(Layer.fresh(Samples.layer)),
+        Context.mergeAll(services, backups, workers)
+      )
+      const { read, take } = Context.get(built, Samples)
+      yield* TestClock.adjust("15 seconds")
+      yield* take
+      assert.deepInclude((yield* read)[0], { requests: 3, answer: 20, cpu: 0.25, memory_bytes: 30 })
+    })
+  )
+
+  it.effect("sees each row of a long list once, page by page", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { delivery_id, device_id, document_id, project_id } = yield* makeEquippedProject(service)
+      const home = `/console/${project_id}`
+      const { person } = yield* signedIn()
+      const lists = [
+        ["/console/projects", "project", "project_id", project_id, ""],
+        [`${home}/documents`, "pinned_document", "document_id", document_id, "'path', copy"],
+        [`${home}/phones`, "mobile_device", "device_id", device_id, "'token_lookup', sha256(copy::bytea)"],
+        ["/console/push", "push_outbox", "delivery_id", delivery_id, "'event_id', copy, 'last_reason', copy"],
+        [`${home}/bridges`, "approved_account_reference", "reference", "github:octo", ""]
+      ] as const
+      for (const [path, table, key, original, unique] of lists) {
+        yield* sql.unsafe(`
+          insert into ${table}
+          select (jsonb_populate_record(t, jsonb_build_object('${key}', copy) || jsonb_build_object(${unique}))).*
+            from ${table} t, generate_series(1, 41) n, format('ffffffff-0000-7000-8000-%s', lpad(n::text, 12, '0')) copy
+           where ${key} = '${original}'`)
+        const seen: Array<string> = []
+        let next: string | undefined = path
+        while (next !== undefined) {
+          const { text }: { readonly text: string } = yield* person.get(next)
+          seen.push(...new Set(text.match(/ffffffff-0000-7000-8000-\d{12}(?=<|")(?!">Next)/g)))
+          next = /href="([^"]+)">Next page/.exec(text)?.[1]?.replaceAll("&amp;", "&")
+        }
+        assert.deepStrictEqual([seen.length, new Set(seen).size], [41, 41], path)
+      }
+    }).pipe(Effect.scoped)
   )
 })

@@ -1,6 +1,7 @@
 /** The tasks of a project as people see them: the board, what waits for what, and notes. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { csrfOf, makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -57,6 +58,52 @@ layer(Service.layer)("the tasks of a project", (it) => {
       const finished = (yield* person.get(`${tasks}/${made.finished_id}`)).text
       assert.include(between(finished, 'class="after"', "</section>"), `href="${tasks}/${made.dependent_id}"`)
       assert.notInclude((yield* person.get(`${tasks}/${made.task_id}`)).text, 'class="graph"')
+    })
+  )
+
+  it.effect("say where what belongs to them is cut", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { made, person, tasks } = yield* signedIn
+      const of = sql`${made.project_id}::uuid, gen_random_uuid(), ${made.task_id}::uuid`
+      yield* sql`
+        with waiting as (
+          insert into task (
+            project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+          select project_id, gen_random_uuid(), 'Waits', '', 'open', 2, '{}', 1, created_by, created_at, created_at
+            from task, generate_series(1, 10)
+           where project_id = ${made.project_id}::uuid
+             and id = ${made.task_id}::uuid
+          returning project_id, id
+        )
+        insert into task_dependency (project_id, task_id, depends_on)
+        select project_id, id, ${made.task_id}::uuid from waiting`
+      yield* sql`
+        insert into task_note (project_id, id, task_id, text, actor, created_at)
+        select ${of}, 'A note', 'operator', now() from generate_series(1, 6)`
+      yield* sql`
+        insert into receipt (
+          project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, git_checkpoint,
+          task_version_after, task_status_after, actor, created_at)
+        select ${of}, 'session ' || n, 'me', 'handoff', 'Half.', '{}', '{}',
+               jsonb_build_object('repository', 'acme/shop', 'branch', 'main', 'commit_sha', repeat('b', 40),
+                                  'dirty', false, 'pushed', false),
+               1, 'open', 'operator', now()
+          from generate_series(1, 10) n`
+      const found = (yield* made.agent.call("task_get", { id: made.task_id })).output
+      assert.deepStrictEqual([found.receipts.length, found.notes.length, found.blocks.length], [5, 5, 10])
+      const first = yield* person.get(`${tasks}/${made.task_id}`)
+      const count = (text: string, part: RegExp) => [...text.matchAll(part)].length
+      assert.include(first.text, "The first that wait for it")
+      assert.strictEqual(count(between(first.text, 'class="after"', "</section>"), /<li>/g), 10)
+      assert.strictEqual(count(between(first.text, "The newest five.", "<h2>"), /A note/g), 5)
+      assert.strictEqual(count(first.text, />handed over</g), 10)
+      assert.include(first.text, "not pushed")
+      assert.notInclude(first.text, "changes not committed")
+      const next = /href="([^"]+)">Next page/.exec(first.text)![1]!
+      const second = (yield* person.get(next)).text
+      assert.deepStrictEqual([count(second, />handed over</g), count(second, /Read the code/g)], [0, 1])
+      assert.notInclude(second, "Next page")
     })
   )
 

@@ -75,6 +75,10 @@ layer(Service.layer)("the console", (it) => {
       const { text } = yield* person.get(home + path)
       assert.match(text, /Decided[^]*UBL[^]*by <span class="name">Ada/)
       assert.notInclude(text, 'value="answer"')
+      const receipt = { session_ref: "s", worker: "w", outcome: "progress", summary: "UBL it is." }
+      assert.isUndefined((yield* agent.update(answered, { receipt })).code)
+      const last = `href="${home}/memory/${answered.answer.entry_id}">The last decision about this task`
+      assert.include((yield* person.get(home + path)).text, last)
       const entry = yield* person.get(`${home}/memory/${answered.answer.entry_id}`)
       assert.include(entry.text, "UBL\n\nShould invoices be PDF or UBL?")
       assert.include((yield* person.get(`${home}/activity`)).text, "answered the question of a task")
@@ -100,7 +104,7 @@ layer(Service.layer)("the console", (it) => {
 
   it.effect("takes a form that is sent twice once", () =>
     Effect.gen(function* () {
-      const { agent, home, project_id, send } = yield* project()
+      const { agent, home, project_id, send, service, token } = yield* project()
       const task = yield* ask(agent)
       const form = { action: "answer", version: String(task.version), choice: "UBL", text: "" }
       const both = yield* Effect.all([send(`/tasks/${task.id}`, form), send(`/tasks/${task.id}`, form)], {
@@ -115,6 +119,11 @@ layer(Service.layer)("the console", (it) => {
       assert.notStrictEqual(placeOf(later), placeOf(yield* send("/tasks", created)))
       const added = { action: "add", kind: "note", body: "Twice", period: "1" }
       assert.strictEqual(placeOf(yield* send("/memory", added)), placeOf(yield* send("/memory", added)))
+      const elsewhere = new Person(service.url)
+      yield* elsewhere.signIn(token)
+      const csrf = csrfOf(yield* elsewhere.get(home))
+      const again = yield* elsewhere.post(`${home}/tasks`, { csrf, ...created })
+      assert.notStrictEqual(placeOf(again), placeOf(yield* send("/tasks", created)), "from another browser")
     })
   )
 
@@ -164,7 +173,7 @@ layer(Service.layer)("the console", (it) => {
 
   it.effect("creates a task, and changes what the form changed", () =>
     Effect.gen(function* () {
-      const { agent, home, project_id, send, token_id } = yield* project()
+      const { agent, home, person, project_id, send, token_id } = yield* project()
       const fields = { action: "create", title: " Paint ", body: "Red\r\nor blue", priority: "0", tags: "api, web api" }
       const created = yield* send("/tasks", fields)
       const id = idOf(created)
@@ -188,6 +197,9 @@ layer(Service.layer)("the console", (it) => {
       const blocked = { ...form, version: "2", assignee: "ada", status: "blocked", blocked_kind: "external" }
       yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint" })
       assert.deepInclude(yield* taskOf(agent, id), { version: 3, blocked_kind: "external", blocked_reason: "No paint" })
+      const waiting = (yield* person.get(`${home}/tasks/${id}`)).text
+      assert.match(waiting, /It is blocked<\/h2>[^]*?No paint/)
+      assert.notInclude(waiting, 'value="answer"')
       yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint", version: "3", assignee: "" })
       assert.deepInclude(yield* taskOf(agent, id), { version: 4, status: "blocked", assignee: null })
       assert.lengthOf(yield* events(project_id, "task.updated"), 3)

@@ -134,6 +134,7 @@ layer(Delivery.layer)("a registration", (it) => {
         select actor from audit_event
          where action = 'mobile_device.revoked' and subject ->> 'device_id' = ${other.device_id}`
       assert.deepStrictEqual(ended, [{ actor: "operator:ada" }])
+      assert.deepInclude(yield* storedDevice(other.device_id), { state_reason: "revoked_by_operator" })
     })
   )
 
@@ -189,7 +190,7 @@ layer(Delivery.layer)("a registration", (it) => {
       yield* phone.register({ preferences: { ...everything, paused_until } })
       yield* notify(on, person.project_id)
       yield* drain(on.worker)
-      yield* phone.register({ preferences: everything })
+      assert.strictEqual((yield* phone.register({ preferences: everything })).body.preferences_version, 3)
       assert.strictEqual(yield* drain(on.worker), 1)
     })
   )
@@ -396,12 +397,14 @@ layer(Delivery.layer)("preferences", (it) => {
     Effect.gen(function* () {
       const { phone } = yield* withPhone
       const preferences = { ...everything, kinds: { "bridge.enrolled": false }, minimum_priority: "high" }
+      yield* TestClock.adjust("1 minute")
       const answer = yield* phone.prefer(phone.device_id, preferences)
       is(answer, 200)
       assert.deepStrictEqual(answer.body, { device_id: phone.device_id, preferences, version: 2 })
       assert.strictEqual(answer.headers.get("etag"), '"2"')
       const got = yield* phone.get(phone.device_id)
       assert.deepInclude(got.body, { preferences, preferences_version: 2 })
+      assert.strictEqual(Date.parse(got.body.last_seen_at) - Date.parse(got.body.created_at), 60_000)
       assert.strictEqual(got.headers.get("etag"), '"2"')
     })
   )
@@ -465,7 +468,8 @@ layer(Delivery.layer)("sign-out", (it) => {
       yield* TestClock.adjust("1 minute")
       const again = yield* phone.revoke(phone.device_id)
       assert.deepStrictEqual([again.status, again.text], [200, first.text])
-      assert.deepInclude(yield* storedDevice(phone.device_id), { state: "revoked", secrets: 0 })
+      const stored = { state: "revoked", state_reason: "signed_out", secrets: 0 }
+      assert.deepInclude(yield* storedDevice(phone.device_id), stored)
       assert.deepInclude((yield* deliveriesOf(phone.device_id))[0], { state: "suppressed" })
       const got = yield* phone.get(phone.device_id)
       assert.deepInclude(got.body, { state: "revoked" })

@@ -8,6 +8,8 @@ import { METHODS } from "node:http"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { networks } from "../../../src/platform/edge/Addresses.ts"
 import { Api } from "../../../src/wire/Api.ts"
+import { refuse } from "../../../src/wire/Errors.ts"
+import { answer as answerOf, type Refusal } from "../../../src/wire/Refusal.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { assertRefusal } from "../../support/bridges/Codes.ts"
@@ -41,6 +43,23 @@ const served: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/": ["GET"],
   "/docs": ["GET"]
 }
+
+describe("a refusal", () => {
+  it.each<[refusal: Refusal, retryAfter: string | undefined, challenge: string | undefined]>([
+    [refuse("bridge_persistence_error"), "1", undefined],
+    [refuse("bridge_persistence_error", 7), "7", undefined],
+    [refuse("rate_limited", 3), "3", undefined],
+    [refuse("internal_error"), undefined, undefined],
+    [refuse("unauthorized"), undefined, "Bearer"]
+  ])("%s has Retry-After %s and WWW-Authenticate %s, and is not stored", (refusal, retryAfter, challenge) => {
+    const { headers, status } = answerOf(refusal)
+    assert.strictEqual(status, refusal.status)
+    assert.deepStrictEqual(
+      [headers["retry-after"], headers["www-authenticate"], headers["cache-control"]],
+      [retryAfter, challenge, "no-store"]
+    )
+  })
+})
 
 layer(Service.layer)("a route", (it) => {
   for (const [path, methods] of Object.entries(served)) {

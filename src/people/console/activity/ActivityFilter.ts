@@ -4,7 +4,7 @@ import { html, type Html } from "../../../platform/html/Html.ts"
 import { options } from "../Parts.ts"
 import { sentences } from "./Sentences.ts"
 
-/** Each kind by the nouns of its actions. */
+/** Each kind by the nouns of its actions. Those of the service itself, of no project, have none. */
 const kinds = [
   ["tasks", "Tasks", ["task"]],
   ["memory", "Memory", ["memory"]],
@@ -13,11 +13,11 @@ const kinds = [
   [
     "access",
     "Tokens and sign-ins",
-    ["project_token", "person_key", "oauth_client", "oauth_grant", "oauth_access_token"]
+    ["project_token", "person_key", "oauth_client", "oauth_grant", "oauth_access_token", "subject"]
   ],
   ["console", "Console", ["console_session", "console_link", "console"]],
-  ["phones", "Phones", ["mobile_device", "push"]],
-  ["project", "The project", ["project"]]
+  ["phones", "Phones", ["mobile_device", "channel", "push"]],
+  ["project", "The project", ["project", "mcp"]]
 ] as const
 
 const nounOf = (action: string) => action.split(".")[0]!

@@ -1,7 +1,10 @@
 /** The apps that a person let in: who sees them, who ends one, and what a form must carry. */
-import { assert, layer } from "@effect/vitest"
+import { assert, it as plain, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { grantRow } from "../../../../src/people/console/access/AppsPage.ts"
+import type { Grant } from "../../../../src/signin/oauth/grants/Grants.ts"
+import type { Session } from "../../../../src/signin/sessions/Sessions.ts"
 import { makeToken, post } from "../../../support/agents/Agent.ts"
 import { csrfOf, Person, signedInOperator } from "../../../support/people/Console.ts"
 import { makeApp, signIn } from "../../../support/people/SignIn.ts"
@@ -36,6 +39,36 @@ const recorded = (grant_id: string) =>
       select actor, outcome from audit_event
        where action = 'oauth_grant.revoked' and subject ->> 'grant_id' = ${grant_id}`
   )
+
+plain.each([
+  ["waiting", "signing in", "ends <time"],
+  ["active", "active", "ends <time"],
+  ["expired", "expired", undefined],
+  ["revoked", "ended", "revoked by person"]
+] as const)("a sign-in that is %s is marked: %s", (status, marked, ends) => {
+  const now = new Date()
+  const grant: Grant = {
+    grant_id: "grant-1",
+    project_id: "project-1",
+    client_id: "client-1",
+    client_name: "Companion",
+    label: null,
+    project_token_id: "token-1",
+    scopes: [],
+    status,
+    created_at: now,
+    expires_at: now,
+    last_used_at: null,
+    revoked_at: null,
+    end_reason: status === "revoked" ? "revoked_by_person" : null
+  }
+  const session = { token: { token_id: "token-1" } } as unknown as Session
+  const { text } = grantRow(grant, session, now)
+  assert.strictEqual(/class="mark \w*">([^<]+)/.exec(text)![1], marked)
+  assert.strictEqual(/ends <time|revoked by person/.exec(text)?.[0], ends)
+  assert.strictEqual(text.includes("<button"), ends === "ends <time")
+  assert.include(text, "never used")
+})
 
 layer(Service.layer)("the apps that a person let in", (it) => {
   it.effect.each(["reader", "contributor"] as const)(

@@ -5,6 +5,8 @@ import { SqlClient } from "effect/sql"
 import { runInNewContext } from "node:vm"
 import { worker } from "../../../../src/people/console/app/Worker.ts"
 import { ownDone, browserOf } from "../../../../src/people/console/phones/OwnDevices.ts"
+import { preferencesIn } from "../../../../src/people/console/phones/PreferenceForm.ts"
+import type { Preferences } from "../../../../src/wire/mobile/Notifications.ts"
 import { makeToken } from "../../../support/agents/Agent.ts"
 import { csrfOf, makeOperator, Person } from "../../../support/people/Console.ts"
 import { makeSubscription } from "../../../support/phones/Browser.ts"
@@ -30,6 +32,21 @@ const rowsOf = (project_id: string) =>
     (sql) => sql<{ device_id: string; state: string; subject: string; grant_id: null; locale: string }>`
       select device_id, state, subject, grant_id, locale from mobile_device where project_id = ${project_id}::uuid`
   )
+
+plain("a form leaves the preferences that it does not show as they were", () => {
+  const night = { enabled: true, start: "20:00", end: "08:00", time_zone: "UTC", allow_urgent: true }
+  const before: Preferences = {
+    kinds: {},
+    minimum_priority: "high",
+    quiet_hours: { ...night, days: ["sat", "sun"] },
+    paused_until: null
+  }
+  const fields = new URLSearchParams({ start: "22:00", end: "07:00", time_zone: "Europe/Vienna" })
+  const { minimum_priority, quiet_hours } = preferencesIn(fields, before)!
+  assert.strictEqual(minimum_priority, "high")
+  const changed = { enabled: false, start: "22:00", end: "07:00", time_zone: "Europe/Vienna", allow_urgent: false }
+  assert.deepStrictEqual(quiet_hours, { ...changed, days: ["sat", "sun"] })
+})
 
 plain("a notification that comes twice rings once, and a newer one about the same rings again", async () => {
   const shown: Array<{ tag: string; data: { n: string }; renotify: boolean }> = []
@@ -203,6 +220,11 @@ layer(Service.layer)("a person", (it) => {
       "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0": "Firefox on Linux",
       "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 Version/18.5 Safari/605.1.15":
         "Safari on macOS",
+      "Mozilla/5.0 (iPad; CPU OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148":
+        "Safari on iPad",
+      "Mozilla/5.0 (Windows NT 10.0; Win64; x64) Chrome/140.0 Safari/537.36 OPR/121.0": "Opera on Windows",
+      "Mozilla/5.0 (Linux; Android 15) SamsungBrowser/28.0 Chrome/130.0 Mobile Safari/537.36":
+        "Samsung Internet on Android",
       "": "Browser"
     }
     for (const [userAgent, name] of Object.entries(called)) assert.strictEqual(browserOf(userAgent), name)
@@ -216,5 +238,11 @@ layer(Service.layer)("a person", (it) => {
       said("done=test-device&outcome=refused&status=4000&reason=<b>"),
       "The push service refused the test, and it is not tried again."
     )
+    assert.match(
+      said("done=test-device&outcome=gone&status=410&reason=subscription_gone")!,
+      /^The push service says that this browser is not subscribed any more, .*\. \(410, subscription gone\)$/
+    )
+    assert.notInclude(said("done=test-device&outcome=accepted&status=201")!, "201")
+    assert.include(said("done=test-device&outcome=waiting")!, "waits for its turn")
   })
 })
