@@ -194,7 +194,7 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
     })
   )
 
-  it.effect("are replaced one after the other on SIGHUP, once the next has migrated, without a request that fails", () =>
+  it.effect("are replaced one after the other on SIGHUP, once the next has migrated, and no request fails", () =>
     Effect.gen(function* () {
       const two = yield* Two
       const sql = yield* SqlClient.SqlClient
