@@ -442,6 +442,8 @@ layer(Service.layer)("every answer", (it) => {
         yield* ask(challenge, (yield* fresh()).challengeBody)
         yield* ask("/nowhere", {})
         yield* ask("/mcp", {})
+        const { token: bearer } = yield* Agent.make(on)
+        yield* send(`${on.url}/mcp`, { bearer, body: "{", headers: { "x-forwarded-for": "203.0.113.7" } })
         const form = { "content-type": "application/x-www-form-urlencoded" }
         yield* ask("/token", "grant_type=refresh_token&client_id=nobody&refresh_token=x", form)
         const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
@@ -451,6 +453,7 @@ layer(Service.layer)("every answer", (it) => {
             [challenge, 401, "bridge_enrollment_credential_invalid", "203.0.113.7"],
             ["/nowhere", 404, "not_found", "203.0.113.7"],
             ["/mcp", 401, "unauthorized", "203.0.113.7"],
+            ["/mcp", 400, "-32700", "203.0.113.7"],
             ["/token", 401, "invalid_client", "203.0.113.7"]
           ]
         )
