@@ -8,6 +8,7 @@ import { setImmediate } from "node:timers/promises"
 import { vi } from "vitest"
 import * as AccessToken from "../../src/client/accessToken.ts"
 import { discover } from "../../src/client/AuthorizationServer.ts"
+import { Bridge } from "../../src/client/Bridge.ts"
 import { Client, pauses } from "../../src/client/Client.ts"
 import * as Companion from "../../src/client/Companion.ts"
 import { check } from "../../src/client/connect/check.ts"
@@ -277,6 +278,39 @@ describe("the access token of a Bridge", () => {
       assert.isUndefined(failing.pollUnsafe())
       yield* TestClock.adjust("1 millis")
       assert.strictEqual((yield* Fiber.join(failing))._tag, "OAuthUnreachable")
+    })
+  )
+})
+
+describe("what a Bridge says of itself", () => {
+  it.effect("goes by the service's clock, and is asked for with the next key once that counts", () =>
+    Effect.gen(function* () {
+      const next = yield* generateKeyPair
+      const at = new Date("2026-11-25T12:00:00Z")
+      const after = (millis: number) => new Date(at.getTime() + millis)
+      const body = { bridge_id: "b", expires_at: after(90_500), key: { since: after(1 - 2 * 86_400_000) } }
+      const tried: Array<unknown> = []
+      const self = (_: string, __: unknown, keys?: unknown) =>
+        Effect.suspend(() => {
+          tried.push(keys)
+          return keys === undefined
+            ? Effect.fail(refuse("bridge_proof_of_possession_invalid"))
+            : Effect.succeed({ at, body })
+        })
+      const token = { access_token: Redacted.make("sbt_x"), lifetime_seconds: 100 }
+      const state = { base_url: "https://bridge.example", token, rotation: null }
+      const journal = { read: Effect.succeed(state), keyRotation: Effect.succeed({ keys: next }) }
+      const status = yield* Effect.flatMap(Bridge, ({ status }) => status).pipe(
+        Effect.provide(
+          Bridge.layer.pipe(
+            Layer.provide(Layer.mock(Client, { self } as never)),
+            Layer.provide(Layer.mock(Journal, journal as never))
+          )
+        )
+      )
+      const expected = { bridge_id: "b", seconds_left: 90, journal: "key", key_age_days: 1 } as const
+      assert.deepInclude(status, expected)
+      assert.deepStrictEqual(tried, [undefined, next])
     })
   )
 })

@@ -16,6 +16,7 @@ import { Write } from "../../../cli/support/terminal/Print.ts"
 import type { Services } from "../../../cli/support/Services.ts"
 import { withWholeIds } from "../../../cli/support/wholeIds.ts"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { recording } from "../../support/run/Lines.ts"
 import { read, rows } from "../../support/run/Markdown.ts"
 
 const uuid = "00000000-0000-7000-8000-0000000000aa"
@@ -277,6 +278,20 @@ it.effect.each([
   Effect.gen(function* () {
     const [project, given] = yield* givenTo("limits.set", ...limits.split(" "), flag)
     assert.deepStrictEqual([project, given], [uuid, expected])
+  })
+)
+
+it.effect.each([
+  ["59s", true],
+  ["60s", false],
+  ["7d", false],
+  ["604801s", true]
+] as const)("create-bridge-enrollment-credential warns of an unusual lifetime: %s %s", ([ttl, warns]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const { lines, record } = recording()
+    yield* record(typed(noting([]), ...`${credential} --out=${out} --ttl=${ttl}`.split(" ")))
+    assert.strictEqual(lines.join().includes("usually live between 1m and 7d"), warns)
   })
 )
 
