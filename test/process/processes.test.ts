@@ -80,8 +80,10 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
       const { lines, url, workers } = yield* Two
       const [ready, ...more] = lines.filter((line) => line.includes('"Ready"'))
       assert.deepStrictEqual(more, [])
-      for (const field of [`"base_url":"${url}"`, `"listening":"${new URL(url).host}"`, '"processes":2'])
-        assert.include(ready, field)
+      const { host } = new URL(url)
+      for (const [name, value] of Object.entries({ base_url: url, listening: host, database: "DATABASE_URL" }))
+        assert.include(ready, `"${name}":"${value}"`)
+      assert.include(ready, '"processes":2')
       assert.deepStrictEqual(
         workers().map(({ number }) => number),
         [1, 2]
