@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
@@ -174,12 +175,28 @@ layer(Service.layer)("the reference Bridge", (it) => {
     })
   )
 
-  it.effect("refuses to use a folder for another bridge_id", () =>
+  it.effect("refuses to use a folder for another bridge_id, project, machine or name", () =>
     Effect.gen(function* () {
       const { order, path } = yield* enrolled
-      const identity = { ...order.identity, bridge_id: "another" }
-      const refused = yield* Effect.flip(process(path, (bridge) => bridge.enroll({ ...order, identity })))
-      assert.strictEqual(refused._tag, "OtherBridge")
+      for (const other of [
+        { bridge_id: "another" },
+        { project_id: randomUUID() },
+        { device_id: "another" },
+        { display_name: "Another" }
+      ]) {
+        const identity = { ...order.identity, ...other }
+        const refused = yield* Effect.flip(process(path, (bridge) => bridge.enroll({ ...order, identity })))
+        assert.strictEqual(refused._tag, "OtherBridge")
+      }
+    })
+  )
+
+  it.effect("keeps a new address of the service, given with the credential that it had", () =>
+    Effect.gen(function* () {
+      const { order, path } = yield* enrolled
+      const base_url = order.base_url.replace("127.0.0.1", "localhost")
+      yield* process(path, (bridge) => bridge.enroll({ ...order, base_url }))
+      assert.strictEqual(state(path).base_url, base_url)
     })
   )
 

@@ -1,8 +1,11 @@
 /** The loop of `bridge run`: when it rotates, and what it survives. */
-import { assert, layer } from "@effect/vitest"
-import { Clock, Context, Deferred, Duration, Effect, Fiber } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Clock, Context, Deferred, Duration, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
+import type { Client } from "../../src/client/bridge/Client.ts"
+import * as Run from "../../src/client/bridge/run.ts"
+import type { Enrolled } from "../../src/client/bridge/State.ts"
 import { makeProject } from "../support/bridges/Bridge.ts"
 import { type Fate, newcomer, outside, process, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
@@ -10,6 +13,54 @@ import { Service } from "../support/service/Service.ts"
 const hours = Duration.hours
 /** A token of a day is not replaced before. */
 const quiet = Duration.toMillis(hours(14))
+
+const skewed = (clock: Clock.Clock, by: () => number): Clock.Clock => ({
+  ...clock,
+  sleep: (duration) => clock.sleep(duration),
+  currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + by(),
+  currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + by())
+})
+
+describe("a running Bridge", () => {
+  it.effect("asks the service every hour, and within 15 seconds of a jump of its clock by more than two", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      const day = 86_400
+      let asked = 0
+      const self = () =>
+        Effect.sync(() => {
+          asked++
+          const now = clock.currentTimeMillisUnsafe()
+          return { at: new Date(now), body: { token_id: "t", expires_at: new Date(now + 1000 * day) } }
+        })
+      const token = { access_token: Redacted.make("sbt_x"), lifetime_seconds: day }
+      const loop = Run.make({ self } as unknown as Client["Service"], {
+        recover: Effect.succeed({ base_url: "https://bridge.example", token } as Enrolled),
+        rotate: Effect.die("not due"),
+        rotateKey: Effect.die("not asked for")
+      })
+      let by = 0
+      yield* Effect.forkChild(
+        Effect.provideService(
+          loop,
+          Clock.Clock,
+          skewed(clock, () => by)
+        )
+      )
+      for (const [jump, seconds, times] of [
+        [0, 3599, 1],
+        [0, 1, 2],
+        [2000, 15, 2],
+        [2001, 15, 3],
+        [0, 15, 4]
+      ] as const) {
+        by = jump
+        yield* TestClock.adjust(Duration.seconds(seconds))
+        assert.strictEqual(asked, times)
+      }
+    })
+  )
+})
 
 layer(Service.layer)("a running Bridge", (it) => {
   const enrolled = Effect.gen(function* () {
@@ -44,13 +95,6 @@ layer(Service.layer)("a running Bridge", (it) => {
       Effect.repeat({ until: () => Deferred.isDoneUnsafe(rotated) || fiber.pollUnsafe() !== undefined })
     )
     return yield* Effect.ensuring(Deferred.await(rotated), Fiber.interrupt(fiber))
-  })
-
-  const skewed = (clock: Clock.Clock, by: () => number): Clock.Clock => ({
-    ...clock,
-    sleep: (duration) => clock.sleep(duration),
-    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + by(),
-    currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + by())
   })
 
   it.effect("rotates at 60 to 80 % of the token's life", () =>

@@ -5,7 +5,8 @@ import { dirname, join } from "node:path"
 import { markdown as rendered } from "../../src/people/site/docs/Markdown.ts"
 import { outline } from "../../src/people/site/docs/Outline.ts"
 import { packageRoot } from "../support/run/Root.ts"
-import { read, sections } from "../support/run/Markdown.ts"
+import { read, rows, sections } from "../support/run/Markdown.ts"
+import { sourceFiles } from "../support/run/Sources.ts"
 
 /** Where README.md has its facts about other systems from. */
 const sources = /https:\/\/(?:github\.com|goteleport\.com)\/[\w./-]+/g
@@ -60,7 +61,21 @@ describe("every link between pages", () => {
 })
 
 describe("docs/decisions.md", () => {
-  const decisions = [...sections(read("docs/decisions.md"), 3)].map(([decision, text]) => ({ decision, text }))
+  const entries = sections(read("docs/decisions.md"), 3)
+  const decisions = [...entries].map(([decision, text]) => ({ decision, text }))
+
+  it("lists the rates that the code has", () => {
+    const shown = (perSecond: number, burst: number) => `${perSecond.toFixed(3)} a second, ${burst} at once`
+    const listed = rows(entries.get("Rate limits (8)")!).map((row) => {
+      const [, count, unit, seconds] = /^(\d+)(?: (a minute|in (\d+) s))?/.exec(row["A second"]!)!
+      const period = unit === undefined ? 1 : Number(seconds ?? 60)
+      return shown(Number(count) / period, Number(row["At once"]!.replace(",", "")))
+    })
+    const found = sourceFiles
+      .flatMap(({ source }) => [...source.matchAll(/\{ perSecond: (\d+)(?: \/ (\d+))?, burst: (\d+) \}/g)])
+      .map(([, count, period = 1, burst]) => shown(Number(count) / Number(period), Number(burst)))
+    assert.deepStrictEqual([...new Set(found)].toSorted(), [...new Set(listed)].toSorted())
+  })
 
   it.each(decisions)("gives its reason, and at most one trigger for changing it: $decision", ({ text }) => {
     const [reason = "", ...triggers] = text.trim().split(/^(?=Would change it)/m)

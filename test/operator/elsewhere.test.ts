@@ -1,6 +1,6 @@
 /** Operators from elsewhere: the endpoint, and service-admin with --service and with profiles. */
 import { assert, describe, it, layer, vi } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Redacted, Schema } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Option, Redacted, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
@@ -518,6 +518,91 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
         [...Array.from({ length: 99 }, () => 200), 429]
       )
       assert.strictEqual((yield* command(on, yield* makeOperatorToken(on), "any")).status, 200)
+    })
+  )
+})
+
+describe("a command that is sent", () => {
+  const origin = "https://bridges.example"
+  const settled = TestClock.withLive(Effect.sleep("1 millis"))
+  /** The command under way, and how often it was sent so far. */
+  const sent = Effect.fnUntraced(function* (
+    answer: () => Response | Promise<Response>,
+    flags: Parameters<typeof call>[2] = {}
+  ) {
+    let times = 0
+    vi.stubGlobal("fetch", async () => (times++, answer()))
+    yield* Effect.addFinalizer(() => Effect.sync(() => vi.unstubAllGlobals()))
+    const target = { origin, token: Redacted.make("sop_x"), project: undefined }
+    const ended = yield* Effect.forkChild(Effect.result(call(target, "status", flags)))
+    yield* settled
+    return { ended, times: () => times }
+  })
+  const failureOf = <A, E>(ended: Fiber.Fiber<Result.Result<A, E>>) =>
+    Effect.map(Fiber.join(ended), (outcome) => Option.getOrThrow(Result.getFailure(outcome)))
+  const lost = () =>
+    Promise.reject(new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNRESET" }) }))
+
+  it.effect("has 70 seconds, and is not sent again after them", () =>
+    Effect.gen(function* () {
+      const { ended, times } = yield* sent(() => new Promise(() => {}))
+      yield* TestClock.adjust("69999 millis")
+      assert.isUndefined(ended.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const { message } = yield* failureOf(ended)
+      const may = "It may have been carried out, and can be repeated."
+      assert.strictEqual(message, `No answer from ${origin}: none within 70 seconds. ${may}`)
+      assert.strictEqual(times(), 1)
+    })
+  )
+
+  it.effect("is sent three times, a second apart, if its answer is lost", () =>
+    Effect.gen(function* () {
+      const { ended, times } = yield* sent(lost, { id: "7" })
+      const counts = [times()]
+      for (const wait of ["999 millis", "1 millis", "1 second", "1 minute"] as const) {
+        yield* Effect.andThen(TestClock.adjust(wait), settled)
+        counts.push(times())
+      }
+      assert.deepStrictEqual(counts, [1, 1, 2, 3, 3])
+      const { message } = yield* failureOf(ended)
+      assert.include(message, `No answer from ${origin}: ECONNRESET. `)
+      assert.include(message, "with --id 7 it can be repeated")
+    })
+  )
+
+  it.effect.each([
+    [["a:x"], "shows a, revoke it"],
+    [["a:x", "b:x", "c:x"], "shows a, b, c, revoke it"],
+    [["a:x", "b:x", "c:x", "d:x", "e:x"], "shows a, b, c and 2 more, revoke it"]
+  ] as const)("with secrets that were made here, %j, says which ones nobody has: %s", ([minted, message]) =>
+    Effect.gen(function* () {
+      const { ended } = yield* sent(lost, { minted: [...minted] })
+      yield* Effect.replicateEffect(Effect.andThen(TestClock.adjust("1 second"), settled), 2)
+      assert.include((yield* failureOf(ended)).message, message)
+    })
+  )
+
+  it.effect.each([
+    [400, { error: { code: "project_not_found", message: "m" } }, 1, "m"],
+    [500, { error: { code: "internal_error", message: "m" } }, 1, "m"],
+    [401, { error: { code: "unauthorized", message: "m" } }, 1, "does not accept the operator token"],
+    [403, { error: { code: "insufficient_scope", message: "m" } }, 1, "lacks operator:write"],
+    [502, { error: "a proxy's" }, 3, "status 502, and not from Bridge Service"]
+  ] as const)("and answered with %i and %j, is sent so often: %i; it says: %s", ([status, body, count, message]) =>
+    Effect.gen(function* () {
+      const { ended, times } = yield* sent(() => Response.json(body, { status }))
+      yield* Effect.replicateEffect(Effect.andThen(TestClock.adjust("1 second"), settled), 2)
+      assert.include((yield* failureOf(ended)).message, message)
+      assert.strictEqual(times(), count)
+    })
+  )
+
+  it.effect("has instants in its result, as the command itself", () =>
+    Effect.gen(function* () {
+      const { ended } = yield* sent(() => Response.json({ at: "2026-11-23T00:00:00.000Z", name: "2026-11-23" }))
+      const output = Result.getOrThrow(yield* Fiber.join(ended))
+      assert.deepStrictEqual(output, { at: new Date("2026-11-23T00:00:00Z"), name: "2026-11-23" })
     })
   )
 })

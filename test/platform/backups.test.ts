@@ -1,23 +1,33 @@
 /** When the service looks for a backup that is due, and how it judges one that was tried. */
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Option, Stream } from "effect"
+import { Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { join } from "node:path"
+import { Audit } from "../../src/platform/audit/Audit.ts"
 import { lines, longestLine } from "../../src/platform/backups/BackupLines.ts"
 import { backUpForever, Backups } from "../../src/platform/backups/Backups.ts"
-import { BackupFolderError, contents, keep, list, markOf, nameOf } from "../../src/platform/backups/BackupFolder.ts"
+import {
+  BackupFolderError,
+  contents,
+  keep,
+  list,
+  markOf,
+  nameOf,
+  type Outcome
+} from "../../src/platform/backups/BackupFolder.ts"
 import * as Trial from "../../src/platform/backups/Trial.ts"
 import {
-  type Backup,
+  Backup,
   BackupDamaged,
   BackupOfAnotherKey,
   BackupOfAnotherVersion,
   BackupUnsigned
 } from "../../src/platform/backups/Backup.ts"
-import { type Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
+import { Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { temporaryFolder } from "../support/database/PostgresUser.ts"
 
@@ -71,6 +81,73 @@ describe("the service looks for a backup that is due", () => {
 
 const now = new Date("2026-11-25T12:00:00Z")
 const created_at = new Date("2026-11-25T11:00:00Z")
+
+/** The backups of a folder. To do something they would ask the database, and die here. */
+const backupsOf = (folder: string) => {
+  const given = Layer.mergeAll(
+    Layer.succeed(Settings, { backup: { every: Duration.days(1), folder, keep: 7 } } as Settings["Service"]),
+    Layer.succeed(Database, { dedicated: () => Effect.die("asked") } as unknown as Database["Service"]),
+    Layer.succeed(DatabaseClock, { now: Effect.succeed(now) } as unknown as DatabaseClock["Service"]),
+    Layer.succeed(Backup, { keyId: "k1" } as Backup["Service"]),
+    Layer.succeed(Audit, {} as Audit["Service"])
+  )
+  return Effect.map(Layer.build(Layer.provide(Backups.layer, given)), (services) => Context.get(services, Backups))
+}
+
+describe("with one backup in the folder", () => {
+  const hour = 3_600_000
+  const day = 24 * hour
+
+  it.effect.each([
+    ["another one is due", "a day after a good one", "restored", day, 0, true],
+    ["none is due", "less than a day after it", "read", day - 1, 0, false],
+    ["another one is due", "if a good one is from a day ahead, by a clock that was wrong", "restored", -day, 0, true],
+    ["none is due", "if it is from less than a day ahead", "restored", 1 - day, 0, false],
+    ["another one is due", "an hour after one that is not good", "damaged", hour, 0, true],
+    ["none is due", "less than an hour after it", "damaged", hour - 1, 0, false],
+    ["it is tried again", "a day after its trial", "restored", 0, day, true],
+    ["it is not tried again", "less than a day after it", "restored", 0, day - 1, false]
+  ] as const)("%s %s", ([, , outcome, made, tried, expected]) =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const created_at = new Date(now.getTime() - made)
+      const path = join(folder, nameOf(created_at))
+      fs.writeFileSync(path, "a backup")
+      const result = { outcome: outcome as Outcome, reason: null, key: "k1", created_at }
+      yield* keep(path, { ...result, ...(yield* markOf(path)), tried_at: new Date(now.getTime() - tried) })
+      const { turn } = yield* backupsOf(folder)
+      assert.strictEqual(Exit.hasDies(yield* Effect.exit(turn)), expected)
+    })
+  )
+})
+
+describe("a disk that does not answer", () => {
+  it.effect("is said to, after two seconds by what reports and after five minutes by what works", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const name = nameOf(now)
+      fs.writeFileSync(join(folder, name), "a backup")
+      const result = join(folder, `${name}.checked`)
+      // Whoever opens it waits for another end.
+      execFileSync("mkfifo", [result])
+      yield* Effect.addFinalizer(() => Effect.sync(() => fs.closeSync(fs.openSync(result, "r+"))))
+      const { state } = yield* backupsOf(folder)
+      const reporting = yield* Effect.forkChild(state)
+      const working = yield* Effect.forkChild(list(folder))
+      yield* TestClock.withLive(Effect.sleep("50 millis"))
+      yield* TestClock.adjust("1999 millis")
+      assert.isUndefined(reporting.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const reported = Option.getOrThrow(yield* Fiber.join(reporting))
+      assert.strictEqual(reported.problem, `${folder} does not answer.`)
+      yield* TestClock.adjust("297999 millis")
+      assert.isUndefined(working.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const [found] = yield* Fiber.join(working)
+      assert.isTrue(Option.isNone(found!.result))
+    })
+  )
+})
 
 /** A file, and the result of a trial whose parts succeed or fail as given. */
 const tried = Effect.fnUntraced(function* (

@@ -156,7 +156,9 @@ layer(TestDatabase.layer)("a database connection that goes silent", (it) => {
       const failing = yield* Effect.forkChild(Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence))))
       yield* Deferred.await(silent)
       const passing = Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("10 millis")))
-      yield* Effect.repeat(passing, { until: () => failing.pollUnsafe() !== undefined })
+      // Five seconds for COMMIT, as many for ROLLBACK, and some that pass while the driver works.
+      yield* Effect.repeat(passing, { until: () => failing.pollUnsafe() !== undefined, times: 45 })
+      assert.isDefined(failing.pollUnsafe())
       const error = yield* Fiber.join(failing)
       assert.strictEqual(error.reason._tag, "ConnectionError")
       assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])

@@ -1,22 +1,28 @@
 /** Several processes behind one port (SERVICE_PROCESSES): the parent and its workers. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlClient } from "effect/sql"
-import { Cause, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule } from "effect"
+import { Cause, ConfigProvider, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule } from "effect"
 import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
+import cluster, { type Worker } from "node:cluster"
 import { existsSync, writeFileSync } from "node:fs"
-import { once } from "node:events"
+import { EventEmitter, once } from "node:events"
 import { Agent, get } from "node:http"
 import { type AddressInfo, createServer, type Server } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
+import { vi } from "vitest"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
-import { pauseAfter, stop } from "../../src/platform/process/Parent.ts"
+import { parent, pauseAfter, stop } from "../../src/platform/process/Parent.ts"
 import { workersAt } from "../../src/platform/process/PortHolder.ts"
+import { Settings } from "../../src/platform/settings/Settings.ts"
+import type { Message } from "../../src/platform/workers/Messages.ts"
 import { send } from "../support/network/Http.ts"
+import { rawLine } from "../support/network/RawLine.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
 import { main } from "../support/service/processes/Main.ts"
+import { waitingForLock } from "../support/database/Locks.ts"
 import { dataFolder, end, temporaryFolder } from "../support/database/PostgresUser.ts"
 import { freePort } from "../support/network/FreePort.ts"
 import { serviceProcess } from "../support/service/processes/Process.ts"
@@ -43,21 +49,41 @@ const started = Effect.fnUntraced(function* (more: Readonly<Record<string, strin
     )
   return { ...server, metric, workers: () => workersOf(server.pid) }
 })
+/** That both workers accept together. */
+const connections = 60
 class Two extends Context.Service<Two, Effect.Success<ReturnType<typeof started>>>()("test/Two") {
-  static readonly layer = Layer.effect(Two, started()).pipe(Layer.provideMerge(Service.layer))
+  static readonly layer = Layer.effect(Two, started({ SERVICE_CONNECTIONS: String(connections) })).pipe(
+    Layer.provideMerge(Service.layer)
+  )
 }
 
 /** On a connection of its own, which goes to the next worker. */
 const health = ({ url }: { readonly url: string }) =>
   send(`${url}/healthz`, { method: "GET", headers: { connection: "close" } })
 
+/** The answers on a connection that stays open: none if the server closes it, undefined if nothing comes. */
+const opened = ({ url }: { readonly url: string }) =>
+  Effect.acquireRelease(
+    Effect.sync(() => rawLine(url, 5_000)),
+    (line) => Effect.sync(() => line.close())
+  ).pipe(
+    Effect.flatMap((line) =>
+      Effect.promise(() => line.send(Buffer.from("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"), [false]))
+    )
+  )
+
 const answered = 'service_http_requests_total{method="GET",route="/healthz",status="200"}'
 
 layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two workers", (it) => {
   it.effect("are announced by one line, once both serve", () =>
     Effect.gen(function* () {
-      const { lines, workers } = yield* Two
-      assert.strictEqual(lines.filter((line) => line.includes('"Ready"')).length, 1)
+      const { lines, url, workers } = yield* Two
+      const [ready, ...more] = lines.filter((line) => line.includes('"Ready"'))
+      assert.deepStrictEqual(more, [])
+      const { host } = new URL(url)
+      for (const [name, value] of Object.entries({ base_url: url, listening: host, database: "DATABASE_URL" }))
+        assert.include(ready, `"${name}":"${value}"`)
+      assert.include(ready, '"processes":2')
       assert.deepStrictEqual(
         workers().map(({ number }) => number),
         [1, 2]
@@ -91,6 +117,14 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
       yield* Effect.replicateEffect(health(two), 6)
       assert.deepStrictEqual([yield* two.metric(answered), yield* two.metric(answered)], [6, 6])
       assert.strictEqual(yield* two.metric("service_workers"), 2)
+    })
+  )
+
+  it.effect("close a new connection at once when SERVICE_CONNECTIONS are open", () =>
+    Effect.gen(function* () {
+      const two = yield* Two
+      const answers = yield* Effect.repeat(opened(two), { while: (some) => some?.length === 1, times: connections })
+      assert.deepStrictEqual(answers, [])
     })
   )
 
@@ -162,9 +196,10 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
     })
   )
 
-  it.effect("are replaced one after the other on SIGHUP, without a request that fails", () =>
+  it.effect("are replaced one after the other on SIGHUP, once the next has migrated, and no request fails", () =>
     Effect.gen(function* () {
       const two = yield* Two
+      const sql = yield* SqlClient.SqlClient
       const before = two.workers().map(({ pid }) => pid)
       const counted = yield* two.metric(answered)
       let requests = 0
@@ -182,7 +217,27 @@ layer(Two.layer, { timeout: "60 seconds", excludeTestServices: true })("two work
         })
       )
       const load = yield* Effect.forkChild(Effect.all([client, client, client], { concurrency: 3 }))
+      const locked = yield* Deferred.make<void>()
+      const release = yield* Deferred.make<void>()
+      const lock = sql`lock table schema_migration in access exclusive mode`.pipe(
+        Effect.andThen(Deferred.succeed(locked, undefined)),
+        Effect.andThen(Deferred.await(release)),
+        sql.withTransaction
+      )
+      yield* Effect.forkChild(lock)
+      yield* Deferred.await(locked)
       two.signal("SIGHUP")
+      yield* waitingForLock
+      const next = two.workers().find(({ pid }) => !before.includes(pid))!
+      const files = openFiles(next.pid)
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* Effect.replicateEffect(opened(two), 45)
+          // A third of them would be more than it opens to the database.
+          assert.isBelow(openFiles(next.pid), files + 8, "no connection goes to the replacement")
+        })
+      )
+      yield* Deferred.succeed(release, undefined)
       yield* soon(
         () => two.lines.some((line) => line.includes("All workers were replaced")),
         (replaced) => replaced
@@ -309,6 +364,50 @@ layer(Talking.layer, { excludeTestServices: true })("several processes", (it) =>
   )
 })
 
+/** A worker that is no process: it keeps what it hears, and a signal ends it. */
+class Pretended extends EventEmitter {
+  readonly heard: Array<Message> = []
+  readonly signals: Array<string> = []
+  readonly process = {
+    pid: 1,
+    send: () => true,
+    kill: (signal: string) => {
+      this.signals.push(signal)
+      this.emit("exit", null, signal)
+    }
+  }
+  readonly isConnected = () => this.signals.length === 0
+  readonly send = (message: Message) => void this.heard.push(message)
+  readonly says = (message: Message) => void this.emit("message", message)
+}
+
+/** What was resumed or forked comes to a rest. */
+const settled = TestClock.withLive(Effect.sleep("1 millis"))
+
+/** The workers of a parent, in the order of their start; both of the first ones serve. */
+const pretended = Effect.gen(function* () {
+  const workers: Array<Pretended> = []
+  const fork = vi.spyOn(cluster, "fork").mockImplementation(() => {
+    const worker = new Pretended()
+    workers.push(worker)
+    return worker as unknown as Worker
+  })
+  const setupPrimary = vi.spyOn(cluster, "setupPrimary").mockReturnValue(undefined)
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      for (const spy of [fork, setupPrimary]) spy.mockRestore()
+      process.removeAllListeners("SIGHUP")
+    })
+  )
+  const provider = ConfigProvider.fromUnknown({ ...environment, SERVICE_PROCESSES: "2" })
+  const settings = Settings.layer.pipe(Layer.provide(ConfigProvider.layer(provider)))
+  yield* Effect.forkScoped(Effect.provide(parent("worker.ts"), settings))
+  yield* settled
+  for (const worker of workers) worker.says({ say: "ready" })
+  yield* settled
+  return workers
+})
+
 describe("several processes", () => {
   it("restart a worker after 100 ms, then after twice the time, at most 30 s; after a minute's life as at first", () => {
     const pauses = [0, 100, 200, 20_000, 30_000].map((before) => pauseAfter(60_000, before))
@@ -331,6 +430,49 @@ describe("several processes", () => {
       yield* TestClock.adjust("1 second")
       yield* Fiber.join(stopping)
       assert.deepStrictEqual(sent, ["stop, please", "SIGKILL"])
+    })
+  )
+
+  it.effect("wait a second for the answer of a worker that is too busy, and answer without it", () =>
+    Effect.gen(function* () {
+      const [silent, asking] = yield* pretended
+      asking!.says({ say: "ask", id: 7, question: "samples", of: "all" })
+      yield* settled
+      const asked = asking!.heard.find(({ say }) => say === "ask") as Extract<Message, { readonly say: "ask" }>
+      asking!.says({ say: "answer", id: asked.id, value: "of 2" })
+      yield* TestClock.adjust("999 millis")
+      assert.strictEqual(silent!.heard.at(-1)!.say, "ask")
+      assert.strictEqual(asking!.heard.at(-1)!.say, "ask")
+      yield* TestClock.adjust("1 millis")
+      yield* settled
+      assert.deepStrictEqual(asking!.heard.at(-1), { say: "answer", id: 7, value: ["of 2"] })
+    })
+  )
+
+  it.effect("give a replacement a minute to serve, and the previous one time to stop after it", () =>
+    Effect.gen(function* () {
+      const workers = yield* pretended
+      process.emit("SIGHUP", "SIGHUP")
+      yield* settled
+      assert.strictEqual(workers.length, 3)
+      yield* TestClock.adjust("59 seconds")
+      assert.deepStrictEqual(workers[2]!.signals, [])
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(
+        workers.map(({ signals }) => signals),
+        [[], [], ["SIGKILL"]]
+      )
+      process.emit("SIGHUP", "SIGHUP")
+      yield* settled
+      yield* TestClock.adjust("59 seconds")
+      workers[3]!.says({ say: "ready" })
+      yield* settled
+      assert.deepStrictEqual(workers[0]!.heard.at(-1), { say: "retire" })
+      yield* TestClock.adjust("17 seconds")
+      workers[0]!.process.kill("SIGTERM")
+      yield* settled
+      // The place of the other one is next.
+      assert.strictEqual(workers.length, 5)
     })
   )
 

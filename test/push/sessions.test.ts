@@ -96,6 +96,34 @@ it.live("the first request of a session goes alone, because APNs allows no other
   })
 )
 
+it.live("a request waits for a stream that APNs allows, and its own time begins only then", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator({ streams: 1 })
+    const apns = yield* apnsOf(simulator, { deadline: Duration.millis(300) })
+    yield* sendMany(apns, 1)
+    simulator.next.push("hang")
+    assert.deepStrictEqual(yield* sendMany(apns, 2), ["timeout", 200])
+  })
+)
+
+it.live("no more requests are under way than the service allows, of more that APNs would", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator, { concurrency: 3, deadline: Duration.minutes(1) })
+    yield* sendMany(apns, 1)
+    simulator.next.push("hang", "hang", "hang", "hang")
+    yield* Effect.forkScoped(sendMany(apns, 4))
+    const requests = Effect.delay(
+      Effect.sync(() => simulator.requests),
+      "5 millis"
+    )
+    yield* Effect.repeat(requests, { until: (count) => count > 3 })
+    // A fourth one would have come by now.
+    yield* Effect.sleep("30 millis")
+    assert.strictEqual(simulator.requests, 1 + 3)
+  })
+)
+
 it.live("a refused connection is reported as unreachable, not as a timeout", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()

@@ -414,3 +414,44 @@ describe.concurrent("a Bridge with a fault is named: one that", () => {
       90_000
     )
 })
+
+describe("a report", () => {
+  const seen = (kept: boolean | null, scenario: string, why: string | null) => ({
+    scenario,
+    promise: "A & B",
+    kept,
+    why,
+    seconds: 1.5
+  })
+  const report = reportOf([
+    seen(true, "enroll", null),
+    seen(false, 'rotate, and "confirm" is lost', "1 < 2\u0000\n"),
+    seen(null, "rotate-key", "ended with 64")
+  ])
+
+  it("counts, and names the promise that is not kept and what was seen instead", () => {
+    assert.deepInclude(report, { ok: false, kept: 1, broken: 1, skipped: 1 })
+    assert.deepStrictEqual(lines(report), [
+      "kept    enroll",
+      'BROKEN  rotate, and "confirm" is lost',
+      "        Promise: A & B",
+      "        Seen: 1 < 2\u0000\n",
+      "skipped rotate-key",
+      "skipped: ended with 64",
+      "1 kept, 1 broken, 1 skipped"
+    ])
+    assert.deepStrictEqual(lines(reportOf([])), ["0 kept, 0 broken"])
+  })
+
+  it("is XML whatever it quotes", () => {
+    assert.deepStrictEqual(junit(report).split("\n"), [
+      '<?xml version="1.0" encoding="UTF-8"?>',
+      '<testsuite name="check-bridge" tests="3" failures="1" skipped="1" time="4.500">',
+      '<testcase classname="check-bridge" name="enroll" time="1.500"/>',
+      '<testcase classname="check-bridge" name="rotate, and &#34;confirm&#34; is lost" time="1.500"><failure message="1 &#60; 2\uFFFD&#10;">A &#38; B</failure></testcase>',
+      '<testcase classname="check-bridge" name="rotate-key" time="1.500"><skipped message="ended with 64"/></testcase>',
+      "</testsuite>",
+      ""
+    ])
+  })
+})

@@ -32,7 +32,9 @@ const files: ReadonlyArray<readonly [client: ClientName, scope: Scope, places: P
   ["vscode", "project", linux, "/code/shop/.vscode/mcp.json"],
   ["vscode", "user", linux, "/home/ada/.config/Code/User/mcp.json"],
   ["vscode", "user", mac, "/Users/ada/Library/Application Support/Code/User/mcp.json"],
+  ["vscode", "user", moved, "/etc/xdg/Code/User/mcp.json"],
   ["vscode", "user", windows, "/u/ada/roaming/Code/User/mcp.json"],
+  ["vscode", "user", { ...windows, variables: { APPDATA: "" } }, "/u/ada/AppData/Roaming/Code/User/mcp.json"],
   ["cursor", "project", linux, "/code/shop/.cursor/mcp.json"],
   ["cursor", "user", linux, "/home/ada/.cursor/mcp.json"]
 ]
@@ -59,6 +61,18 @@ describe("a client", () => {
       assert.strictEqual(clientsByName[client].files(scope, places).at(-1), file)
     })
   }
+
+  it("opencode reads a file with comments first", () => {
+    const files = clientsByName.opencode.files("project", linux)
+    assert.deepStrictEqual(files, ["/code/shop/opencode.jsonc", "/code/shop/opencode.json"])
+  })
+
+  it("has its own file of instructions", () => {
+    assert.deepStrictEqual(
+      Object.values(clientsByName).map(({ instructions }) => instructions),
+      ["CLAUDE.md", "AGENTS.md", "GEMINI.md", "AGENTS.md", "AGENTS.md", "AGENTS.md"]
+    )
+  })
 
   for (const [client, [under, entry]] of Object.entries(entries)) {
     it(`${client} finds the address and the name of the variable`, () => {

@@ -1,5 +1,5 @@
 /** `bridge-service connect`, as a person uses it. */
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { execFile } from "node:child_process"
 import {
@@ -13,9 +13,11 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   writeFileSync
 } from "node:fs"
 import { join } from "node:path"
+import { read, replaceAll } from "../../../src/client/connect/ConfigFile.ts"
 import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
 import { Service } from "../../support/service/Service.ts"
 import { folder } from "../../support/bridges/BridgeProcess.ts"
@@ -400,6 +402,42 @@ layer(Service.layer)("bridge-service connect", (it) => {
       assert.strictEqual(code, 64)
       for (const secret of ["secret@", pasted.slice(0, 40), github]) assert.notInclude(err, secret)
       assert.deepStrictEqual(readdirSync(home), [])
+    })
+  )
+})
+
+describe("a client's file", () => {
+  it.effect.each([
+    ["is not a regular file", (path: string) => mkdirSync(path)],
+    ["is not UTF-8", (path: string) => writeFileSync(path, Buffer.from([0x22, 0xff, 0x22]))],
+    [
+      "is larger than 32 MiB",
+      (path: string) => {
+        writeFileSync(path, "")
+        truncateSync(path, 32 * 2 ** 20 + 1)
+      }
+    ]
+  ] as const)("that %s is not read", ([why, make]) =>
+    Effect.gen(function* () {
+      const path = join(yield* folder, "settings.json")
+      make(path)
+      assert.include((yield* Effect.flip(read(path))).message, `${path} ${why}. Nothing was changed.`)
+    })
+  )
+
+  it.effect("that another program has changed meanwhile stays as it is, and so do the others", () =>
+    Effect.gen(function* () {
+      const home = yield* folder
+      const [one, other] = [join(home, "one.json"), join(home, "other.json")]
+      for (const path of [one, other]) writeFileSync(path, "theirs")
+      const changes = [
+        { path: one, before: "theirs", after: "ours" },
+        { path: other, before: "ours", after: null }
+      ]
+      const refused = yield* Effect.flip(replaceAll(changes, [home]))
+      assert.include(refused.message, `${other} has just been changed by another program`)
+      assert.sameMembers(readdirSync(home), ["one.json", "other.json"])
+      for (const path of [one, other]) assert.strictEqual(readFileSync(path, "utf8"), "theirs")
     })
   )
 })

@@ -67,5 +67,37 @@ describe("the hooks", () => {
       ]
     )
     assert.isUndefined(hooksOf("cursor", "user", places, entry))
+    const moved = { ...places, variables: { CLAUDE_CONFIG_DIR: "/etc/claude", CODEX_HOME: "/etc/codex" } }
+    assert.deepStrictEqual(
+      withHooks.map((client) => hooksOf(client, "user", moved, entry)!.file),
+      ["/etc/claude/settings.json", "/etc/codex/hooks.json", "/home/ada/.gemini/settings.json"]
+    )
+  })
+
+  it("have each client's names of the moments, and two seconds in its unit", () => {
+    const hooks = withHooks.map((client) => {
+      const text = textOf(hooksOf(client, "project", places, entry)!.set(""))
+      const moments: Readonly<Record<string, any>> = JSON.parse(text).hooks
+      return Object.entries(moments).map(([name, [{ hooks }]]) => [
+        name,
+        hooks[0].command.split(" ")[2],
+        hooks[0].timeout
+      ])
+    })
+    assert.deepStrictEqual(hooks, [
+      [
+        ["SessionStart", "session-start", 2],
+        ["PreCompact", "compact", 2],
+        ["Stop", "stop", 2]
+      ],
+      [
+        ["SessionStart", "session-start", 2],
+        ["Stop", "stop", 2]
+      ],
+      [
+        ["SessionStart", "session-start", 2000],
+        ["AfterAgent", "stop", 2000]
+      ]
+    ])
   })
 })

@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile, execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { createServer, type RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
 import type { Event } from "../../../src/client/hook/Event.ts"
@@ -25,6 +25,20 @@ const ask = (event: Event, given: { url?: string; token?: string; input?: object
       patience: given.patience ?? 20_000
     })
   )
+
+/** The address of a service that answers so. */
+const served = (answers: RequestListener) =>
+  Effect.acquireRelease(
+    Effect.promise(
+      () =>
+        new Promise<ReturnType<typeof createServer>>((done) => {
+          const server = createServer(answers).listen(0, "127.0.0.1", () => done(server))
+        })
+    ),
+    (server) => Effect.sync(() => (server.closeAllConnections(), server.close()))
+  ).pipe(Effect.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`))
+
+const result = (given: object) => JSON.stringify({ result: given })
 
 const lines = (...lines: ReadonlyArray<object>) => lines.map((line) => JSON.stringify(line)).join("\n")
 const claim = { type: "tool_use", name: "mcp__bridge-service__task_claim", input: { id: "1" } }
@@ -59,13 +73,60 @@ layer(Service.layer)("a hook", (it) => {
   it.effect("passes on no control characters, and no endless text", () =>
     Effect.gen(function* () {
       const text = `\u001b]0;title\u0007${"a".repeat(100_000)}`
-      const server = createServer((_, response) => response.end(JSON.stringify({ result: { content: [{ text }] } })))
-      yield* Effect.promise(() => new Promise<void>((done) => server.listen(0, "127.0.0.1", done)))
-      yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+      const url = yield* served((_, response) => response.end(result({ content: [{ text }] })))
       const said = yield* ask("session-start", { url, token: "x" })
-      assert.match(said, /\n\]0;titlea+$/)
-      assert.isBelow(said.length, 20_000)
+      const [, shown] = /\n(\]0;titlea+)$/.exec(said) ?? []
+      // Without the two that are left out.
+      assert.strictEqual(shown?.length, 2 * 8192 - 2)
+    })
+  )
+
+  it.effect("asks for a snapshot of 8 KiB with the token", () =>
+    Effect.gen(function* () {
+      const asked: Array<unknown> = []
+      const url = yield* served((request, response) => {
+        asked.push(request.method, request.headers.authorization)
+        request.on("data", (chunk) => asked.push(JSON.parse(String(chunk)).params))
+        request.on("end", () => response.end(result({ content: [{ text: "snapshot" }] })))
+      })
+      assert.include(yield* ask("session-start", { url, token: "x" }), "\nsnapshot")
+      assert.deepStrictEqual(asked, [
+        "POST",
+        "Bearer x",
+        { name: "continuity_context", arguments: { max_bytes: 8192 } }
+      ])
+    })
+  )
+
+  const filled = (bytes: number) => {
+    const empty = result({ content: [{ text: "" }] })
+    return empty.replace('""', `"${"a".repeat(bytes - empty.length)}"`)
+  }
+  it.effect.each([
+    ["the first event of a stream", `event: message\ndata: ${result({ content: [{ text: "a" }] })}\n\n`, true],
+    ["an answer of 256 KiB", filled(256 * 1024), true],
+    ["a longer answer", filled(256 * 1024 + 1), false],
+    ["a failure", result({ content: [{ text: "a" }], isError: true }), false],
+    ["no text", result({ content: [{ text: 1 }] }), false],
+    ["an error of the protocol", JSON.stringify({ error: { code: -32_603, message: "a" } }), false],
+    ["no JSON", "<html>", false]
+  ] as const)("that gets %s passes it on or is silent", ([, body, passes]) =>
+    Effect.gen(function* () {
+      const url = yield* served((_, response) => response.end(body))
+      const said = yield* ask("session-start", { url, token: "x" })
+      if (passes) assert.match(said, /\na+$/)
+      else assert.strictEqual(said, "")
+    })
+  )
+
+  it.effect("without a token tells the agent to look, and is silent without an address or with an empty token", () =>
+    Effect.gen(function* () {
+      const given = { event: "session-start", url: away, tokenEnv: undefined, env: {}, input: "", patience: 0 } as const
+      assert.match(yield* Effect.promise(() => answer(given)), /^Before you begin, call continuity_context /)
+      assert.strictEqual(yield* ask("session-start", { token: "x" }), "")
+      assert.strictEqual(yield* ask("session-start", { url: "x", token: "x" }), "")
+      const url = yield* served((_, response) => response.writeHead(401).end())
+      assert.strictEqual(yield* ask("session-start", { url, token: "" }), "")
     })
   )
 
@@ -79,12 +140,8 @@ layer(Service.layer)("a hook", (it) => {
 
   it.effect("does not wait for a slow service, and tells the agent to look by itself", () =>
     Effect.gen(function* () {
-      const server = createServer(() => {}).listen(0, "127.0.0.1")
-      yield* Effect.promise(() => new Promise((listening) => server.once("listening", listening)))
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+      const url = yield* served(() => {})
       assert.include(yield* ask("session-start", { url, token: "x", patience: 20 }), "call continuity_context")
-      server.closeAllConnections()
-      server.close()
     })
   )
 
@@ -111,6 +168,22 @@ layer(Service.layer)("a hook", (it) => {
       assert.strictEqual(yield* ask("stop", { input: { ...input, stop_hook_active: true } }), "")
       writeFileSync(transcript_path, lines(claim, { content: reason }))
       assert.strictEqual(yield* ask("stop", { input }), "", "once a session")
+    })
+  )
+
+  it.effect("looks at the last 4 MiB of a transcript, or at all of a shorter one", () =>
+    Effect.gen(function* () {
+      const transcript_path = join(yield* folder, "transcript.jsonl")
+      const reminds = Effect.fnUntraced(function* (transcript: string) {
+        writeFileSync(transcript_path, transcript)
+        return (yield* ask("stop", { input: { transcript_path } })) !== ""
+      })
+      const claimed = lines(claim)
+      const rest = " ".repeat(4 * 2 ** 20 - claimed.length)
+      assert.deepStrictEqual(
+        [yield* reminds(claimed + rest), yield* reminds(rest + rest + claimed), yield* reminds(claimed + rest + rest)],
+        [true, true, false]
+      )
     })
   )
 

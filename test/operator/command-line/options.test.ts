@@ -14,7 +14,9 @@ import { pathFlags } from "../../../cli/support/Flags.ts"
 import { HeldServices } from "../../../cli/support/services/HeldServices.ts"
 import { Write } from "../../../cli/support/terminal/Print.ts"
 import type { Services } from "../../../cli/support/services/Services.ts"
+import { withWholeIds } from "../../../cli/support/wholeIds.ts"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { recording } from "../../support/run/Lines.ts"
 import { read, rows } from "../../support/run/Markdown.ts"
 
 const uuid = "00000000-0000-7000-8000-0000000000aa"
@@ -143,6 +145,9 @@ const noting = (asked: Array<unknown>) => {
   return new Proxy({}, { get: (_, name) => others[String(name)] ?? service(String(name)) }) as Services
 }
 
+/** Services of which some answer as they are told. */
+const answering = (given: object) => Object.assign(Object.create(noting([])), given) as Services
+
 const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "options-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
@@ -207,8 +212,13 @@ const edges: ReadonlyArray<readonly [command: string, accepted: string, refused:
   ["list-audit-events", "--limit=10000", "--limit=10001"],
   [limits, "--memory-days=7", "--memory-days=6"],
   [limits, "--receipt-days=36500", "--receipt-days=36501"],
+  [limits, "--entries=999999999999999", "--entries=1000000000000000"],
+  [limits, "--tasks=1", "--tasks=0"],
+  ["list-audit-events", "--since=24h", "--since=24"],
+  ["list-audit-events", `--action=${"a".repeat(60)}.b`, `--action=${"a".repeat(61)}.b`],
   [operatorToken, "--ttl=30d", "--ttl=2592001s"],
   [`${credential} --out=OUT`, "--ttl=3650d", "--ttl=3651d"],
+  [`${credential} --out=OUT`, "--ttl=1s", "--ttl=0s"],
   [`${credential} --reenroll=workshop ${minted("aa")}`, "--json", minted("bb")]
 ]
 it.effect.each(edges)("%s goes with %s, not with %s", ([command, accepted, refused]) =>
@@ -233,22 +243,110 @@ const defaults: ReadonlyArray<readonly [command: string, asked: string, expected
     { label: undefined, scopes: [], ttl: Option.some(Duration.days(90)), opens_console: true }
   ],
   [`${credential} --out=OUT`, "credentials.issue", { ttl: Duration.hours(1), reenroll_bridge_id: undefined }],
+  [`${credential} --out=OUT --ttl=45s`, "credentials.issue", { ttl: Duration.seconds(45) }],
+  [`${credential} --out=OUT --ttl=90m`, "credentials.issue", { ttl: Duration.minutes(90) }],
+  [`${credential} --out=OUT --ttl=2d`, "credentials.issue", { ttl: Duration.days(2) }],
+  [`${ofToken} --ttl=never --no-console`, "projectTokens.issue", { ttl: Option.none(), opens_console: false }],
   [operatorToken, "operatorTokens.issue", { scopes: ["operator:read"], ttl: Duration.days(7) }],
   [ofClient, "oauthClients.create", { application_type: undefined, scopes: [] }],
   ["list-projects", "projects.list", { after: undefined, limit: 101 }]
 ]
-it.effect.each(defaults)("%s asks %s with the defaults", ([command, service, expected]) =>
+/** What a command gives to a method of the services. */
+const givenTo = Effect.fnUntraced(function* (method: string, ...args: ReadonlyArray<string>) {
+  const asked: Array<unknown> = []
+  yield* typed(noting(asked), ...args)
+  const calls = asked as ReadonlyArray<readonly [string, ReadonlyArray<object>]>
+  return calls.find(([name]) => name === method)![1]
+})
+
+it.effect.each(defaults)("%s asks %s with the defaults", ([command, method, expected]) =>
   Effect.gen(function* () {
     const out = join(yield* temporary, "secret")
-    const asked: Array<unknown> = []
-    yield* typed(noting(asked), ...command.replace("OUT", out).split(" "))
-    const calls = asked as ReadonlyArray<readonly [string, ReadonlyArray<object>]>
-    assert.deepInclude(calls.find(([name]) => name === service)![1][0], expected)
+    const [given] = yield* givenTo(method, ...command.replace("OUT", out).split(" "))
+    assert.deepInclude(given, expected)
   })
 )
 
-/** Services of which some answer as they are told. */
-const answering = (given: object) => Object.assign(Object.create(noting([])), given) as Services
+it.effect.each([
+  ["--embeddings=on", { embeddings: null }],
+  ["--embeddings=off", { embeddings: 0 }],
+  ["--entries=default", { entries: null }],
+  ["--stored-bytes=5", { stored_bytes: 5 }],
+  ["--receipt-days=default", { receipt_days: null }],
+  ["--memory-days=7", { memory_days: 7 }]
+] as const)("set-project-limits %s sets %j", ([flag, expected]) =>
+  Effect.gen(function* () {
+    const [project, given] = yield* givenTo("limits.set", ...limits.split(" "), flag)
+    assert.deepStrictEqual([project, given], [uuid, expected])
+  })
+)
+
+it.effect.each([
+  ["59s", true],
+  ["60s", false],
+  ["7d", false],
+  ["604801s", true]
+] as const)("create-bridge-enrollment-credential warns of an unusual lifetime: %s %s", ([ttl, warns]) =>
+  Effect.gen(function* () {
+    const out = join(yield* temporary, "secret")
+    const { lines, record } = recording()
+    yield* record(typed(noting([]), ...`${credential} --out=${out} --ttl=${ttl}`.split(" ")))
+    assert.strictEqual(lines.join().includes("usually live between 1m and 7d"), warns)
+  })
+)
+
+const channelOf = (kind: string) => `create-channel --project=${uuid} --kind=${kind} --url=https://ntfy.example/topic`
+const whsec = (bytes: number) => `whsec_${Buffer.alloc(bytes).toString("base64")}`
+it.effect.each([
+  ["ntfy", "x".repeat(200), "x".repeat(201)],
+  ["ntfy", "tk_word", "two words"],
+  ["webhook", whsec(24), whsec(23)],
+  ["webhook", whsec(64), whsec(65)]
+] as const)("create-channel takes the secret of %s from a file: %s, not %s", ([kind, accepted, refused]) =>
+  Effect.gen(function* () {
+    const file = join(yield* temporary, "secret")
+    const args = [...channelOf(kind).split(" "), `--secret-file=${file}`]
+    writeFileSync(file, `${accepted}\n`)
+    const [order] = yield* givenTo("channels.create", ...args)
+    const { secret } = order as { readonly secret: Redacted.Redacted<string> }
+    assert.strictEqual(Redacted.value(secret), accepted)
+    writeFileSync(file, `${refused}\n`)
+    const asked: Array<unknown> = []
+    const { failed } = yield* typed(noting(asked), ...args)
+    assert.include(failed, "FileError")
+    assert.deepStrictEqual(asked, [])
+  })
+)
+
+it.effect.each([
+  ["--kind=webhook"],
+  ["--kind=webhook --out=OUT --secret-file=IN"],
+  ["--kind=ntfy --out=OUT"]
+] as const)("create-channel asks nothing with %s", ([flags]) =>
+  Effect.gen(function* () {
+    const asked: Array<unknown> = []
+    const command = `create-channel --project=${uuid} --url=https://ntfy.example/topic ${flags}`
+    const { failed } = yield* typed(noting(asked), ...command.split(" "))
+    assert.notStrictEqual(failed, "")
+    assert.deepStrictEqual(asked, [])
+  })
+)
+
+it.effect("the beginning of an id that fits many things is refused with the first five", () =>
+  Effect.gen(function* () {
+    const refusedWith = (count: number) => {
+      const found = Array.from({ length: count }, (_, at) => ({ id: `id-${at + 1}`, name: at === 1 ? "Shop" : null }))
+      const contents = { projectsNamed: () => Effect.succeed(found) }
+      return Effect.flip(withWholeIds({ project: "shop" })).pipe(
+        Effect.provideService(HeldServices, answering({ contents })),
+        Effect.map(({ message }) => message)
+      )
+    }
+    const five = '"shop" fits more than one project; give more of the id: id-1, id-2 (Shop), id-3, id-4, id-5'
+    assert.strictEqual(yield* refusedWith(5), five)
+    assert.strictEqual(yield* refusedWith(6), `${five}, ...`)
+  })
+)
 
 it.effect("verify-audit-log accepts kept heads that are all older than the log", () =>
   Effect.gen(function* () {
@@ -272,12 +370,26 @@ it.effect.each([
   })
 )
 
-it.effect("status leads to the audit log if somebody else has used a refresh token", () =>
+const pause = { environment: "production", paused_until: new Date(0), reason: "x", failures: 1 }
+const full = { project_id: uuid, limit: "entries", value: 9, maximum: 10 }
+const refusal = { last_at: new Date(0), action: "a.b", code: "c", times: 1 }
+it.effect.each([
+  ["push-status", { pauses: [pause], limits: [full], refused: [refusal] }, { dead_letters: 1 }],
+  [`show-project-limits --project ${uuid}`, { limits: [full], refused: [refusal] }, { dead_letters: 1 }],
+  ["list-push-dead-letters", { refused: [refusal] }, { dead_letters: 1, projects: 0 }],
+  ["list-audit-events", { refused: [refusal] }, { projects: 0 }],
+  ["list-audit-events", {}, { grants_replayed_elsewhere: 1 }],
+  ["create-project --name NAME", {}, { projects: 0 }],
+  ["list-bridges --project ID", {}, {}]
+] as const)("status leads to %s, after %j and %j", ([command, given, counts]) =>
   Effect.gen(function* () {
-    const numbers = { database_bytes: 0, dead_letters: 0, grants_replayed_elsewhere: 1, projects: 1 }
-    const status = { at: new Date(0), backups: null, limits: [], numbers, pauses: [], processes: [], refused: [] }
-    const { shown } = yield* typed(answering({ overview: { take: Effect.succeed(status) } }), "status")
-    assert.match(shown, /^Next: .*list-audit-events/m)
+    const numbers = { database_bytes: 1_572_864, dead_letters: 0, grants_replayed_elsewhere: 0, projects: 1, ...counts }
+    const nothing = { backups: null, limits: [], pauses: [], processes: [], refused: [] }
+    const take = Effect.succeed({ at: new Date(0), numbers, ...nothing, ...given })
+    const { shown } = yield* typed(answering({ overview: { take } }), "status")
+    assert.isTrue(shown.endsWith(` ${command}`), shown)
+    assert.match(shown, /^database +1\.5 MiB$/m)
+    assert.include(shown, "SERVICE_BACKUP_DIR is not set")
   })
 )
 

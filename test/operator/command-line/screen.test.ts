@@ -1,5 +1,7 @@
 /** What service-admin shows on a terminal. Without one, its output is what scripts have always read. */
 import { assert, describe, it } from "@effect/vitest"
+import { Context, Option } from "effect"
+import { helpOf, typedAs } from "../../../cli/support/help.ts"
 import { facts, printed, table } from "../../../cli/support/terminal/Print.ts"
 
 const now = Date.parse("2026-11-24T12:00:00Z")
@@ -82,6 +84,60 @@ describe("a record", () => {
     assert.strictEqual(
       printed(record, terminal(80)),
       "key  since=2026-11-24T12:00:00.000Z rotation_required=false pending=-"
+    )
+  })
+})
+
+describe("--help", () => {
+  const flag = (name: string, type: string, description: string, more: object = {}) => ({
+    name,
+    type,
+    description: Option.some(description),
+    aliases: [],
+    required: false,
+    ...more
+  })
+  const [half, rest] = ["x".repeat(34), "y".repeat(33)]
+  const doc: Parameters<typeof helpOf>[0] = {
+    description: `${"a".repeat(49)} ${"b".repeat(48)} c`,
+    usage: "",
+    annotations: Context.empty(),
+    commandPath: ["service-admin", "revoke"],
+    flags: [
+      flag("bridge", "BRIDGE", "Its name", { aliases: ["-b"], required: true }),
+      flag("state", "choice", "Only those (choices: open, done)"),
+      flag("quiet", "boolean", `${half} ${rest} z`),
+      flag("a-flag-with-a-name-too-long", "N", "Its number")
+    ],
+    args: [{ name: "file", type: "string", description: Option.none(), required: true, variadic: true }]
+  }
+
+  it("stands in columns of 100 characters, long names on lines of their own, what is needed in the usage", () => {
+    assert.deepStrictEqual(helpOf(doc).split("\n"), [
+      "DESCRIPTION",
+      `  ${"a".repeat(49)} ${"b".repeat(48)}`,
+      "  c",
+      "",
+      "USAGE",
+      "  service-admin revoke --bridge BRIDGE [flags] FILE...",
+      "",
+      "ARGUMENTS",
+      "  FILE...",
+      "",
+      "FLAGS",
+      "  --bridge, -b BRIDGE           Its name (required)",
+      "  --state open|done             Only those",
+      `  --quiet                       ${half} ${rest}`,
+      "                                z",
+      "  --a-flag-with-a-name-too-long N",
+      "                                Its number"
+    ])
+  })
+
+  it("names the program by which the command is called", () => {
+    assert.deepStrictEqual(
+      [["service-admin", "status"], ["bridge", "run"], ["bridge-service"]].map(typedAs),
+      ["service-admin status", "bridge-service bridge run", "bridge-service"]
     )
   })
 })

@@ -78,6 +78,8 @@ describe("the base URL", () => {
         "ok base_url: https://HOST leads to this service.",
         `warn certificate: The certificate of https://HOST expires on ${until.toISOString()}, in 10 days: renew it.`
       ])
+      const [, later] = yield* examined({ until: inDays(14.5) })
+      assert.match(later!, /^ok certificate: /)
       assert.deepStrictEqual(yield* examined({ until: inDays(-1) }), [
         "fail certificate: https://HOST presents an expired certificate: renew it."
       ])
@@ -120,6 +122,21 @@ describe("the base URL", () => {
         status: "warn",
         message: "https://localhost:1 cannot be reached from this machine (ECONNREFUSED): check DNS and the proxy."
       })
+    })
+  )
+
+  it.effect("accepts the connection but stays silent: the check gives up after five seconds", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(() => createServer())
+      const origin = `https://localhost:${port}`
+      const check = yield* Effect.forkChild(baseUrl({ baseUrl: new URL(origin), resource: "" }), {
+        startImmediately: true
+      })
+      yield* TestClock.adjust("4999 millis")
+      assert.isUndefined(check.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const message = `${origin} cannot be reached from this machine (no answer in 5 s): check DNS and the proxy.`
+      assert.deepStrictEqual(yield* Fiber.join(check), [{ name: "base_url", status: "warn", message }])
     })
   )
 
@@ -263,9 +280,10 @@ describe("Apple's push service", () => {
 })
 
 it("the disk has room, is filling up, or is almost full", () => {
-  assert.deepStrictEqual([5000, 1023, 99].map(disk), [
-    { name: "disk", status: "ok", message: "5000 MiB are free." },
+  assert.deepStrictEqual([1024, 1023, 100, 99].map(disk), [
+    { name: "disk", status: "ok", message: "1024 MiB are free." },
     { name: "disk", status: "warn", message: "Only 1023 MiB are free: free up space for the database." },
+    { name: "disk", status: "warn", message: "Only 100 MiB are free: free up space for the database." },
     { name: "disk", status: "fail", message: "Only 99 MiB are free: free up space for the database." }
   ])
 })

@@ -46,5 +46,6 @@ describe("doctor", () => {
         message: "4 processes share 2 processors, which makes them slower: set SERVICE_PROCESSES to auto."
       }
     ])
+    assert.match(told(2, 1)[0]!.message, /^2 processes share one processor, /)
   })
 })

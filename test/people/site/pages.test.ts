@@ -151,6 +151,7 @@ layer(Service.layer)("the reference at /docs", (it) => {
       const page = yield* get("/docs/nowhere", { accept: "text/html,application/xhtml+xml,*/*;q=0.8" })
       assert.strictEqual(page.status, 404)
       assert.strictEqual(page.headers.get("content-type"), "text/html; charset=utf-8")
+      assert.strictEqual(page.headers.get("vary"), "Accept")
       for (const [, path] of page.text.matchAll(/<a [^>]*href="([^"]+)"/g))
         assert.include([200, 303], (yield* get(path!)).status, path)
       for (const accept of ["application/json", "*/*"]) {

@@ -19,6 +19,17 @@ const clock = Effect.gen(function* () {
   return of
 })
 
+/** The clock of a database that answers so. */
+const answering = (answer: Effect.Effect<ReadonlyArray<{ readonly at: Date }>>) => {
+  const given = Layer.mergeAll(
+    Layer.succeed(SqlClient.SqlClient, (() => answer) as unknown as SqlClient.SqlClient),
+    Layer.succeed(Database, { server: () => "one" } as Database["Service"])
+  )
+  return Effect.map(Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(given)))), (services) =>
+    Context.get(services, DatabaseClock)
+  )
+}
+
 const databaseTime = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ at: Date }>`select clock_timestamp() as at`
@@ -55,12 +66,7 @@ layer(TestDatabase.sql)("the database clock", (it) => {
         yield* way
         return [{ at }]
       })
-      const given = Layer.mergeAll(
-        Layer.succeed(SqlClient.SqlClient, (() => answered) as unknown as SqlClient.SqlClient),
-        Layer.succeed(Database, { server: () => "one" } as Database["Service"])
-      )
-      const services = yield* Layer.build(Layer.fresh(DatabaseClock.layer.pipe(Layer.provide(given))))
-      const of = Context.get(services, DatabaseClock)
+      const of = yield* answering(answered)
       // The measurement at the start.
       while (Option.isNone(yield* of.nowIfKnown)) yield* Effect.yieldNow
       assert.strictEqual(yield* of.offset, ahead)
@@ -79,6 +85,23 @@ layer(TestDatabase.sql)("the database clock", (it) => {
   )
 
   it.effect("is measured again every minute", () =>
+    Effect.gen(function* () {
+      let measured = 0
+      yield* answering(Effect.sync(() => (measured++, [{ at: new Date(0) }])))
+      yield* TestClock.withLive(Effect.sleep("1 millis"))
+      for (const [wait, times] of [
+        ["0 millis", 1],
+        ["59999 millis", 1],
+        ["1 millis", 2],
+        ["1 minute", 3]
+      ] as const) {
+        yield* TestClock.adjust(wait)
+        assert.strictEqual(measured, times, wait)
+      }
+    })
+  )
+
+  it.effect("is right again after each measurement", () =>
     Effect.gen(function* () {
       const of = yield* clock
       const isRight = { until: (by: number) => Math.abs(by) < tolerance, times: 100 }

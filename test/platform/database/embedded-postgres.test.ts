@@ -20,7 +20,8 @@ import {
   Absent,
   end as endServer,
   launch,
-  type Postmaster
+  type Postmaster,
+  trim
 } from "../../../src/platform/database/embedded/Postmaster.ts"
 import { startCluster } from "../../support/database/Cluster.ts"
 import {
@@ -39,6 +40,23 @@ vi.setConfig({ testTimeout: 120_000 })
 const other = await Effect.runPromise(accountOf("/nowhere"))
 /** Root, in a folder that is closed to other accounts: here PostgreSQL's files always move. */
 const isClosed = !reaches(other, fs.realpathSync(join(checkout, "node_modules")))
+
+describe("PostgreSQL's log", () => {
+  it.live("is emptied at a start if it is larger than 1 MiB", () =>
+    Effect.gen(function* () {
+      const log = join(yield* temporaryFolder, "log")
+      trim(log)
+      for (const [bytes, left] of [
+        [2 ** 20, 2 ** 20],
+        [2 ** 20 + 1, 0]
+      ] as const) {
+        fs.writeFileSync(log, Buffer.alloc(bytes))
+        trim(log)
+        assert.strictEqual(fs.statSync(log).size, left)
+      }
+    })
+  )
+})
 
 describe("the first start creates a database", () => {
   it.live("durable, in UTF-8, open to no network and to no other account", () =>

@@ -7,6 +7,7 @@ import { TestClock } from "effect/testing"
 import { type AddressInfo, createServer, type NetConnectOpts, type Server } from "node:net"
 import { connected, Database, reachable, suitable } from "../../../src/platform/database/Database.ts"
 import { describe as facts, persistence } from "../../../src/platform/database/Persistence.ts"
+import { makePrimary } from "../../../src/platform/database/Primary.ts"
 import { serversIn } from "../../../src/platform/database/Servers.ts"
 import { HealthHttp } from "../../../src/platform/edge/routes/Health.ts"
 import { parseDatabaseUrl } from "../../../src/platform/settings/DatabaseUrl.ts"
@@ -210,6 +211,22 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
       })
   )
 
+  it.effect("lets a statement run on whose caller has gone, if nobody says whether it is such a commit", () =>
+    Effect.gen(function* () {
+      const { primary } = yield* Pair
+      const config = { ...primary.at, maxConnections: 1 }
+      const { acquire } = yield* makePrimary([config], { guarded: true, pooler: false })
+      const sleep = Effect.flatMap(acquire, (connection) => connection.executeRaw("select pg_sleep(20)", []))
+      const sleeping = yield* Effect.forkChild(Effect.scoped(sleep))
+      const sessions = "from pg_stat_activity where query = 'select pg_sleep(20)' and state = 'active'"
+      yield* Effect.repeat(primary.query(`select 1 ${sessions}`), { until: ({ length }) => length > 0 })
+      config.host = "/is/not/there"
+      yield* Effect.forkChild(Fiber.interrupt(sleeping))
+      yield* Effect.sleep("100 millis")
+      assert.strictEqual((yield* primary.query(`select pg_cancel_backend(pid) ${sessions}`)).length, 1)
+    })
+  )
+
   it.effect("leaves a frozen primary for the promoted standby, and stays there when the primary wakes", () =>
     Effect.gen(function* () {
       const { freeze, primary, promote, standby } = yield* Pair
@@ -299,6 +316,30 @@ layer(Pair.layer, { excludeTestServices: true, timeout: "90 seconds" })("the poo
         Effect.timeout("20 seconds")
       )
       assert.notStrictEqual(server(), before)
+    })
+  )
+})
+
+describe("the pool", () => {
+  it.effect("gives up hosts that do not answer within three seconds", () =>
+    Effect.gen(function* () {
+      const silent = yield* Effect.acquireRelease(
+        Effect.callback<Server>((resume) => {
+          const server = createServer((socket) => socket.on("error", () => {}).resume())
+          server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+        }),
+        (server) => Effect.sync(() => server.close())
+      )
+      const { port } = silent.address() as AddressInfo
+      const at = { host: "127.0.0.1", port, username: "nobody", database: "none", connectTimeout: "1 minute" } as const
+      const { where } = yield* poolOf([at, at])
+      const refused = yield* Effect.forkChild(Effect.flip(where))
+      yield* TestClock.withLive(Effect.sleep("10 millis"))
+      yield* TestClock.adjust("2999 millis")
+      assert.isUndefined(refused.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const each = `127.0.0.1:${port}: no answer`
+      assert.strictEqual(facts(yield* Fiber.join(refused)).cause, `${each}; ${each}`)
     })
   )
 })

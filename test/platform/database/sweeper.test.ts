@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Duration, Effect, Fiber, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { vi } from "vitest"
 import { DatabaseClock } from "../../../src/platform/database/Clock.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { type Sweep, sweepForever, sweepOnce } from "../../../src/platform/database/Sweeper.ts"
@@ -169,7 +170,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("runs batch after batch until one is not full", () =>
+  it.effect("runs batch after batch until one is not full, at most ten, and for five seconds", () =>
     Effect.gen(function* () {
       const batches = [1000, 1000, 3, 1000]
       const run: Sweep["run"] = (_, _now, limit) =>
@@ -181,6 +182,11 @@ layer(Service.layer)("a sweep", (it) => {
         Effect.sync(() => (endless++, Array.from({ length: limit })))
       assert.isTrue(yield* sweep([{ name: "endless", run: goesOn }]))
       assert.strictEqual(endless, 10)
+      endless = 0
+      const clock = vi.spyOn(performance, "now").mockImplementation(() => 2000 * endless)
+      yield* Effect.addFinalizer(() => Effect.sync(() => clock.mockRestore()))
+      assert.isTrue(yield* sweep([{ name: "slow", run: goesOn }]))
+      assert.strictEqual(endless, 3)
     })
   )
 

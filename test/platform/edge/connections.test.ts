@@ -1,10 +1,15 @@
 /** What one connection may cost (decisions.md, Connections). */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
+import { HttpServer } from "effect/http"
+import { TestClock } from "effect/testing"
 import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
-import { type AddressInfo, connect, type Socket } from "node:net"
-import { BoundedServer, type ConnectionLimits } from "../../../src/platform/edge/Listener.ts"
+import { type AddressInfo, connect, Server as NetServer, type Socket } from "node:net"
+import { vi } from "vitest"
+import { BoundedServer, type ConnectionLimits, listener } from "../../../src/platform/edge/Listener.ts"
+import { Settings } from "../../../src/platform/settings/Settings.ts"
+import { Workers } from "../../../src/platform/workers/Workers.ts"
 
 /** Milliseconds. */
 const stalled = 1000
@@ -195,5 +200,39 @@ describe("a server", () => {
       for (const response of begun) response.end("made")
       yield* Effect.promise(() => Promise.all(ends))
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("of the service waits ten seconds for a client or a request, and three for clients to move", () =>
+    Effect.gen(function* () {
+      const listens = vi.spyOn(NetServer.prototype, "listen")
+      const timers = vi.spyOn(globalThis, "setTimeout")
+      yield* Effect.addFinalizer(() => Effect.sync(() => [listens, timers].forEach((spy) => spy.mockRestore())))
+      const scope = yield* Scope.make()
+      const http = { host: "127.0.0.1", port: 0, connections: 7 }
+      const services = yield* Layer.build(Layer.fresh(listener)).pipe(
+        Effect.provideService(Settings, { http } as Settings["Service"]),
+        Effect.provideService(Workers, { isRetiring: () => true } as Workers["Service"]),
+        Scope.provide(scope)
+      )
+      const server = listens.mock.contexts[0] as BoundedServer
+      assert.deepStrictEqual([server.timeout, server.maxConnections], [10_000, 7])
+      yield* Context.get(services, HttpServer.HttpServer).serve(Effect.never).pipe(Scope.provide(scope))
+      const asked = once(server, "request")
+      const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {})
+      socket.resume().write(get())
+      yield* Effect.promise(() => asked)
+      const closed = once(socket, "close")
+      const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("9999 millis")
+      yield* pause(20)
+      assert.isFalse(socket.closed)
+      yield* TestClock.adjust("1 millis")
+      yield* Effect.promise(() => closed)
+      yield* Fiber.join(stopping)
+      assert.include(
+        timers.mock.calls.map(([, millis]) => millis),
+        3000
+      )
+    })
   )
 })

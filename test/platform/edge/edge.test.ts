@@ -1,6 +1,6 @@
 /** The edge: what every answer has, and what is refused before a domain sees the request (spec 2.7, 4, 7.1). */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Clock, Effect, Redacted } from "effect"
+import { Clock, Effect, Option, Redacted, Schema } from "effect"
 import { OpenApi } from "effect/http-api"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -8,8 +8,9 @@ import { METHODS } from "node:http"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { networks } from "../../../src/platform/edge/Addresses.ts"
 import { Api } from "../../../src/wire/Api.ts"
-import { refuse } from "../../../src/wire/Errors.ts"
-import { answer as answerOf, type Refusal } from "../../../src/wire/Refusal.ts"
+import { Base64Bytes, BridgeId, Fingerprint, Id, IdempotencyKey, nil, Uuid } from "../../../src/wire/Ids.ts"
+import { hasPassed, Instant, secondsUntil } from "../../../src/wire/Instant.ts"
+import { answer as answerTo, Refusal } from "../../../src/wire/Refusal.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { assertRefusal } from "../../support/bridges/Codes.ts"
@@ -43,23 +44,6 @@ const served: Readonly<Record<string, ReadonlyArray<string>>> = {
   "/": ["GET"],
   "/docs": ["GET"]
 }
-
-describe("a refusal", () => {
-  it.each<[refusal: Refusal, retryAfter: string | undefined, challenge: string | undefined]>([
-    [refuse("bridge_persistence_error"), "1", undefined],
-    [refuse("bridge_persistence_error", 7), "7", undefined],
-    [refuse("rate_limited", 3), "3", undefined],
-    [refuse("internal_error"), undefined, undefined],
-    [refuse("unauthorized"), undefined, "Bearer"]
-  ])("%s has Retry-After %s and WWW-Authenticate %s, and is not stored", (refusal, retryAfter, challenge) => {
-    const { headers, status } = answerOf(refusal)
-    assert.strictEqual(status, refusal.status)
-    assert.deepStrictEqual(
-      [headers["retry-after"], headers["www-authenticate"], headers["cache-control"]],
-      [retryAfter, challenge, "no-store"]
-    )
-  })
-})
 
 layer(Service.layer)("a route", (it) => {
   for (const [path, methods] of Object.entries(served)) {
@@ -461,6 +445,8 @@ layer(Service.layer)("every answer", (it) => {
         yield* ask(challenge, (yield* fresh()).challengeBody)
         yield* ask("/nowhere", {})
         yield* ask("/mcp", {})
+        const { token: bearer } = yield* Agent.make(on)
+        yield* send(`${on.url}/mcp`, { bearer, body: "{", headers: { "x-forwarded-for": "203.0.113.7" } })
         const form = { "content-type": "application/x-www-form-urlencoded" }
         yield* ask("/token", "grant_type=refresh_token&client_id=nobody&refresh_token=x", form)
         const logged = lines.map((line) => JSON.parse(line)).filter(({ message }) => message === "Answered")
@@ -470,6 +456,7 @@ layer(Service.layer)("every answer", (it) => {
             [challenge, 401, "bridge_enrollment_credential_invalid", "203.0.113.7"],
             ["/nowhere", 404, "not_found", "203.0.113.7"],
             ["/mcp", 401, "unauthorized", "203.0.113.7"],
+            ["/mcp", 400, "-32700", "203.0.113.7"],
             ["/token", 401, "invalid_client", "203.0.113.7"]
           ]
         )
@@ -591,4 +578,71 @@ layer(Service.layer)("every answer", (it) => {
       assert.strictEqual((yield* bridge.prove(on, challenge)).status, 200)
     })
   )
+})
+
+describe("a value on the wire", () => {
+  const decoded = <A>(schema: Schema.Codec<A, string>, given: string) => Schema.decodeOption(schema)(given)
+  const hex = "0123456789abcdef".repeat(4)
+  it.each<readonly [string, Schema.Codec<unknown, string>, ReadonlyArray<string>, ReadonlyArray<string>]>([
+    ["Idempotency-Key", IdempotencyKey, ["k", "~".repeat(255)], ["", "k".repeat(256), "a b", "\u00e9"]],
+    ["bridge_id", BridgeId, ["b", "1._:-", "b".repeat(128)], ["", "-b", "b".repeat(129), "a b"]],
+    [
+      "fingerprint",
+      Fingerprint,
+      [`sha256:${hex}`],
+      [`sha256:${hex.toUpperCase()}`, `sha256:${hex}0`, `sha256:${hex.slice(1)}`, hex]
+    ],
+    [
+      "base64",
+      Base64Bytes,
+      ["QQ", "QQ==", "QUI=", "-_-_", "+/+/", "A".repeat(1024)],
+      ["", "Q", "QR", "QQ=", "QUI==", "Q Q", "A".repeat(1028)]
+    ],
+    [
+      "instant",
+      Instant,
+      ["1970-01-01T00:00:00Z", "2024-02-29T23:59:59.123456789+14:00"],
+      [
+        "1969-12-31T23:59:59Z",
+        "2026-02-29T00:00:00Z",
+        "2026-01-01T24:00:00Z",
+        "2026-01-01T00:00:60Z",
+        "2026-01-01T00:00:00",
+        "2026-01-01T00:00:00.1234567890Z",
+        "2026-01-01"
+      ]
+    ]
+  ])("%s is read or refused", (_, schema, accepted, refused) => {
+    for (const given of accepted) assert.isTrue(Option.isSome(decoded(schema, given)), given)
+    for (const given of refused) assert.isTrue(Option.isNone(decoded(schema, given)), given)
+  })
+
+  it("that is a UUID is compared in lower case; as a reference it is the nil UUID if it is none", () => {
+    const upper = "7B8F1C1E-0F4E-4D0C-9A5E-111111111111"
+    for (const schema of [Uuid, Id]) assert.deepStrictEqual(decoded(schema, upper), Option.some(upper.toLowerCase()))
+    assert.isTrue(Option.isNone(decoded(Uuid, "x")))
+    assert.deepStrictEqual(decoded(Id, "x"), Option.some(nil))
+  })
+
+  it("that ends has ended at its end, and Retry-After is at least a second before", () => {
+    const at = (millis: number) => new Date(1_000_000 + millis)
+    assert.deepStrictEqual([-1, 0, 1].map((left) => hasPassed(at(left), at(0))), [true, true, false])
+    assert.deepStrictEqual([-5000, 0, 1, 1000, 1001].map((left) => secondsUntil(at(left), at(0))), [1, 1, 1, 1, 2])
+  })
+})
+
+describe("a refusal", () => {
+  it.each<readonly [number, object, object]>([
+    [409, {}, {}],
+    [409, { retryAfter: 0 }, { "retry-after": "0" }],
+    [503, {}, { "retry-after": "1" }],
+    [503, { retryAfter: 7 }, { "retry-after": "7" }],
+    [401, {}, { "www-authenticate": "Bearer" }],
+    [401, { challenge: "DPoP" }, { "www-authenticate": "DPoP" }],
+    [403, { challenge: "Bearer scope" }, { "www-authenticate": "Bearer scope" }]
+  ])("of status %i with %j has the headers %j", (status, more, expected) => {
+    const { headers } = answerTo(new Refusal({ _tag: "x", status, message: "m", ...more }))
+    const { "cache-control": cacheControl, "content-length": _, "content-type": __, ...rest } = { ...headers }
+    assert.deepStrictEqual([cacheControl, { ...rest }], ["no-store", expected])
+  })
 })

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { HttpRouter, HttpServerRequest } from "effect/http"
+import { TestClock } from "effect/testing"
 import { readForm } from "../../../src/platform/edge/Form.ts"
 import { pageRoutes } from "../../../src/platform/edge/routes/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
@@ -75,6 +76,21 @@ describe("a page", () => {
       let tries = 0
       while ((yield* wrongSecrets.take("here")) === 0) tries += 1
       assert.strictEqual(tries, left)
+    })
+  )
+
+  it.effect("takes twenty wrong secrets of an address at once, then one every three seconds", () =>
+    Effect.gen(function* () {
+      const { wrongSecrets } = yield* routes
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(wrongSecrets.take("here"), 20),
+        Array.from({ length: 20 }, () => 0)
+      )
+      assert.strictEqual(yield* wrongSecrets.take("here"), 3)
+      yield* TestClock.adjust("2999 millis")
+      assert.strictEqual(yield* wrongSecrets.take("here"), 1)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* wrongSecrets.take("here"), 0)
     })
   )
 

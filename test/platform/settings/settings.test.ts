@@ -284,11 +284,15 @@ describe("a setting", () => {
       const env = {
         SERVICE_PROT: "1",
         SERVICE_PORT: "1",
+        SERVICE_PORTXYZ: "1",
+        SERVICE_PORTWXYZ: "1",
         SERVICE_LOG_LEVEL: "Info",
         SERVICE_WEATHER: "1",
         PATH: "/bin"
       }
       assert.deepStrictEqual(unknownIn(env, known), [
+        "Not a setting: SERVICE_PORTWXYZ; see docs/reference.md.",
+        "Not a setting: SERVICE_PORTXYZ; did you mean SERVICE_PORT?",
         "Not a setting: SERVICE_PROT; did you mean SERVICE_PORT?",
         "Not a setting: SERVICE_WEATHER; see docs/reference.md."
       ])

@@ -585,6 +585,7 @@ layer(Service.layer)("the token endpoint", (it) => {
       assert.strictEqual(answer.body.error, error)
       assert.match(answer.body.error_description, /^[\x20-\x21\x23-\x5b\x5d-\x7e]+$/)
       assert.strictEqual(answer.headers.get("cache-control"), "no-store")
+      assert.strictEqual(answer.headers.get("pragma"), "no-cache")
       assert.strictEqual(answer.headers.get("access-control-allow-origin"), "*")
       assert.strictEqual(
         answer.headers.get("access-control-expose-headers"),
@@ -600,9 +601,11 @@ layer(Service.layer)("the token endpoint", (it) => {
       assert.deepEqual(
         [
           preflight.status,
-          ...["origin", "methods", "headers"].map((of) => preflight.headers.get(`access-control-allow-${of}`))
+          ...["allow-origin", "allow-methods", "allow-headers", "max-age"].map((of) =>
+            preflight.headers.get(`access-control-${of}`)
+          )
         ],
-        [204, "*", "POST, OPTIONS", "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version"]
+        [204, "*", "POST, OPTIONS", "Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version", "86400"]
       )
       const other = yield* send(`${url}/token`, { method: "GET" })
       assert.deepEqual(

@@ -65,7 +65,8 @@ export interface ApnsSimulator {
   readonly drop: () => void
 }
 
-export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.app" } = {}) =>
+/** `streams`: that a session allows once a request has brought a valid provider token. */
+export const apnsSimulator = ({ now = Date.now, port = 0, streams = 100, topic = "com.example.app" } = {}) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const { cert, key: tlsKey } = throwAwayCertificate()
@@ -116,7 +117,7 @@ export const apnsSimulator = ({ now = Date.now, port = 0, topic = "com.example.a
             const fault = answer(simulator, stream, headers, Buffer.concat(chunks), refusalOf)
             if (fault !== "untrusted" && !proven) {
               proven = true
-              if (!session.destroyed) session.settings({ maxConcurrentStreams: 100 })
+              if (!session.destroyed) session.settings({ maxConcurrentStreams: streams })
             }
             answered++
             if (fault === "goaway" || answered === simulator.goawayAfter) {

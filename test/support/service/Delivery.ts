@@ -15,7 +15,12 @@ import { TestDatabase } from "../database/TestDatabase.ts"
 /** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: half a second by default. */
 export const apnsOf = (
   simulator: ApnsSimulator,
-  { deadline = Duration.millis(500), idle = Duration.minutes(1), now = Effect.sync(() => new Date()) } = {}
+  {
+    concurrency = 50,
+    deadline = Duration.millis(500),
+    idle = Duration.minutes(1),
+    now = Effect.sync(() => new Date())
+  } = {}
 ) =>
   makeApns({
     origins: { production: simulator.origin, development: simulator.origin },
@@ -24,7 +29,7 @@ export const apnsOf = (
     now,
     deadline,
     idle,
-    concurrency: 50
+    concurrency
   })
 
 export type Replica = Effect.Success<ReturnType<typeof instance>>

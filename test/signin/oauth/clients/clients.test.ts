@@ -186,9 +186,11 @@ layer(WithRegistration)("dynamic registration", (it) => {
     })
   )
 
-  it.effect("shows a name without what hides text, and none that is invisible", () =>
+  it.effect("shows a name without what hides text, of at most 64 characters, and none that is invisible", () =>
     Effect.gen(function* () {
       const names = {
+        ["\u{1f600}".repeat(64)]: "\u{1f600}".repeat(64),
+        ["\u{1f600}".repeat(65)]: `${"\u{1f600}".repeat(63)}…`,
         "An\ufe0f\u{e0100} ed\u3164itor ❤\ufe0f": "An editor ❤\ufe0f",
         "\u3164 \ufe0f\u0301": "Unnamed client"
       }
