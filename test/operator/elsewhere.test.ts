@@ -518,6 +518,13 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
         [...Array.from({ length: 99 }, () => 200), 429]
       )
       assert.strictEqual((yield* command(on, yield* makeOperatorToken(on), "any")).status, 200)
+      // Five more each second.
+      yield* TestClock.adjust("1 second")
+      const more = yield* Effect.replicateEffect(command(on, bearer, "any"), 6)
+      assert.deepStrictEqual(
+        more.map(({ status }) => status),
+        [200, 200, 200, 200, 200, 429]
+      )
     })
   )
 })

@@ -57,7 +57,7 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
          from bridge where $4::text is not null`,
       [project_id, name, state, life ?? null]
     )
-  await bridge("fine", "active", "1 day")
+  await bridge("fine", "active", "3 hours")
   await bridge("late", "active", "1 hour")
   await bridge("over", "active", "-1 hour")
   await bridge("gone", "revoked")

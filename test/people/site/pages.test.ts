@@ -131,8 +131,9 @@ plain("a schema is a list of its fields, each in words", () => {
     required: ["name"]
   }
   const own = { type: "object", properties: { count: { minimum: 1, maximum: 9 }, id: { format: "uuid" } } }
+  const definitions = { Own: own, InstantEncoded: { type: "string" } }
   assert.deepStrictEqual(
-    fieldsOf(schema, { Own: own, InstantEncoded: { type: "string" } }).map(({ description, name, optional }) => [name, optional, description]),
+    fieldsOf(schema, definitions).map(({ description, name, optional }) => [name, optional, description]),
     [
       ["name", false, "string, at most 5 characters"],
       ["own", true, "null or object"],
