@@ -525,6 +525,15 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
         more.map(({ status }) => status),
         [200, 200, 200, 200, 200, 429]
       )
+      yield* TestClock.adjust("1 second")
+      for (const [type, status] of [
+        ["application/json; charset=utf-8", 200],
+        ["application/jsonp", 415]
+      ] as const) {
+        const headers = { "content-type": type }
+        const url = `${on.url}/operator/v1/commands/any`
+        assert.strictEqual((yield* send(url, { bearer, headers, body: "{}" })).status, status, type)
+      }
     })
   )
 })

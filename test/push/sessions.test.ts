@@ -104,8 +104,8 @@ it.live("when an app went is read in milliseconds or in seconds, and no more tha
     for (const [retryAfter, seconds] of [
       [999_999, 999_999],
       [1_000_000, 900]
-    ]) {
-      const outcome = yield* answerTo({ status: 503, reason: "ServiceUnavailable", retryAfter: retryAfter! })
+    ] as const) {
+      const outcome = yield* answerTo({ status: 503, reason: "ServiceUnavailable", retryAfter })
       assert.strictEqual("backoff" in outcome && Duration.toSeconds(outcome.backoff.base), seconds)
     }
   })

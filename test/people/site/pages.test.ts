@@ -214,16 +214,15 @@ plain("the icon is a white bridge on a ground, and the badge the bridge alone", 
     return (x: number, y: number) => [...pixels.subarray(y * 193 + 1 + 4 * x, y * 193 + 5 + 4 * x)]
   }
   const [icon, badge] = (["icon", "badge"] as const).map((kind) => pixelsOf(Effect.runSync(png(48, kind))))
-  const [corner, deck, tower, between] = [[0, 0], [24, 30], [17, 20], [24, 20]] as const
-  const [white, ground] = [[255, 255, 255, 255], [0x17, 0x5d, 0xdc, 255]]
-  assert.deepStrictEqual(
-    [corner, deck, tower, between].map((at) => icon!(...at)),
-    [ground, white, white, ground]
-  )
-  assert.deepStrictEqual(
-    [corner, deck, tower, between].map((at) => badge!(...at).at(-1)),
-    [0, 255, 255, 0]
-  )
+  for (const [x, y, isWhite] of [
+    [0, 0, false],
+    [24, 30, true],
+    [17, 20, true],
+    [24, 20, false]
+  ] as const) {
+    assert.deepStrictEqual(icon!(x, y), isWhite ? [255, 255, 255, 255] : [23, 93, 220, 255])
+    assert.deepStrictEqual(badge!(x, y), [255, 255, 255, isWhite ? 255 : 0])
+  }
   assert.include(svg, '<line x1="100" y1="330" x2="412" y2="330" stroke-width="28"/>')
   assert.include(svg, 'fill="rgb(23,93,220)"')
 })
@@ -422,12 +421,16 @@ layer(Service.layer)("the pages at /docs", (it) => {
       ] as const
       const { url } = yield* instance({
         SERVICE_BASE_URL: "https://bridge.example.com",
+        SERVICE_AUTH_URL: "https://auth.example.com",
+        SERVICE_OAUTH_CIMD: "off",
         SERVICE_OAUTH_DYNAMIC_REGISTRATION: "off",
         ...Object.fromEntries(lifetimes.map(([, , setting, seconds]) => [setting, String(seconds)]))
       })
       const own = visible((yield* send(`${url}/docs/service`, { method: "GET" })).text)
       assert.include(own, lifetimes.map(([subject, length, setting]) => `${subject} ${length} ${setting}`).join(" "))
       assert.include(own, "Clients cannot register themselves here.")
+      assert.notInclude(own, "metadata document")
+      assert.include(own, "Agents https://bridge.example.com/mcp Sign-in https://auth.example.com")
       const page = (yield* send(`${url}/docs/agents`, { method: "GET" })).text
       const shown = visible(page)
       assert.isAbove(shown.match(/https:\/\/bridge\.example\.com\/mcp/g)!.length, 4)
@@ -539,6 +542,7 @@ layer(Service.layer)("/", (it) => {
     Effect.gen(function* () {
       const { text } = yield* get("/")
       assert.include(text, '<a class="button primary" href="/docs">')
+      assert.include(visible(text), "Bridges http://127.0.0.1:8787/bridge/v1 Agents http://127.0.0.1:8787/mcp")
       assert.isBelow(text.length, 8 * 1024)
     })
   )
