@@ -240,6 +240,12 @@ layer(Service.layer)("the reference at /docs", (it) => {
         for (const field of Object.keys((inputSchema as { readonly properties?: object }).properties ?? {}))
           assert.include(shown, field, name)
       }
+      for (const [name, field] of [
+        ["memory_search", "limit optional 1 to 50"],
+        ["task_create", "priority optional 0 to 4"],
+        ["task_create", "tags optional list of at most 64 B, at most 16"]
+      ] as const)
+        assert.include(visible(part(page, `tool-${name}`)), field)
     })
   )
 
