@@ -1,6 +1,7 @@
 /** What models write is taken as they mean it, where that is certain; a refusal names the way out. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { asWritten } from "../../src/agents/mcp/calls/AsWritten.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -56,6 +57,18 @@ layer(Service.layer)("arguments as models write them", (it) => {
       })
     )
   }
+
+  it("the JSON text of a list is read up to 64 KiB", () => {
+    for (const [length, isRead] of [
+      [65_536, true],
+      [65_537, false]
+    ] as const) {
+      const list = ["x".repeat(length - 4)]
+      const text = JSON.stringify(list)
+      assert.lengthOf(text, length)
+      assert.deepStrictEqual(asWritten({ type: "array", items: { type: "string" } }, text), isRead ? list : [text])
+    }
+  })
 
   it.effect("null means absent for an optional parameter, but clears an assignee", () =>
     Effect.gen(function* () {

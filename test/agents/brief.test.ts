@@ -66,6 +66,10 @@ layer(Service.layer)("brief results", (it) => {
       })
       for (const { score } of output.similar) assert.isTrue(score >= 0.5 && score <= 1, String(score))
       assert.isAtLeast(output.similar[0].score, output.similar[1].score)
+      yield* a.note("We deploy with blue green releases on Sundays")
+      const body = "We deploy with blue green releases on Saturdays"
+      const next = yield* a.write("memory_add", { kind: "note", body })
+      assert.lengthOf(next.output.similar, 3)
     })
   )
 

@@ -518,6 +518,22 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
         [...Array.from({ length: 99 }, () => 200), 429]
       )
       assert.strictEqual((yield* command(on, yield* makeOperatorToken(on), "any")).status, 200)
+      // Five more each second.
+      yield* TestClock.adjust("1 second")
+      const more = yield* Effect.replicateEffect(command(on, bearer, "any"), 6)
+      assert.deepStrictEqual(
+        more.map(({ status }) => status),
+        [200, 200, 200, 200, 200, 429]
+      )
+      yield* TestClock.adjust("1 second")
+      for (const [type, status] of [
+        ["application/json; charset=utf-8", 200],
+        ["application/jsonp", 415]
+      ] as const) {
+        const headers = { "content-type": type }
+        const url = `${on.url}/operator/v1/commands/any`
+        assert.strictEqual((yield* send(url, { bearer, headers, body: "{}" })).status, status, type)
+      }
     })
   )
 })

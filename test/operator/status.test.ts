@@ -57,7 +57,7 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
          from bridge where $4::text is not null`,
       [project_id, name, state, life ?? null]
     )
-  await bridge("fine", "active", "1 day")
+  await bridge("fine", "active", "3 hours")
   await bridge("late", "active", "1 hour")
   await bridge("over", "active", "-1 hour")
   await bridge("gone", "revoked")
@@ -65,7 +65,8 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
     "service",
     `with event as (
        insert into audit_event (event_id, at, project_id, actor, action, outcome, code, subject, address, user_agent)
-       values (gen_random_uuid(), now(), $1::uuid, 'bridge:late', 'bridge.proof', 'refused', 'bridge_proof_invalid', '{}', '', ''),
+       values (gen_random_uuid(), now() - interval '1 hour', $1::uuid, 'bridge:late', 'bridge.challenge', 'refused', 'earlier', '{}', '', ''),
+              (gen_random_uuid(), now(), $1::uuid, 'bridge:late', 'bridge.proof', 'refused', 'bridge_proof_invalid', '{}', '', ''),
               (gen_random_uuid(), now() - interval '2 days', $1::uuid, 'bridge:late', 'mcp.write', 'refused', 'old', '{}', '', '')
        returning event_id, at, code
      )
@@ -83,7 +84,8 @@ it("Bridges are counted by state, with tokens that expire soon or are expired bu
     unswept_since: expect.stringMatching(/^\d{4}-/)
   })
   expect(refused).toEqual([
-    { action: "bridge.proof", code: "bridge_proof_invalid", times: 3, last_at: expect.any(String) }
+    { action: "bridge.proof", code: "bridge_proof_invalid", times: 3, last_at: expect.any(String) },
+    { action: "bridge.challenge", code: "earlier", times: 3, last_at: expect.any(String) }
   ])
 })
 

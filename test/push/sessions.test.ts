@@ -4,7 +4,7 @@ import { Duration, Effect, Redacted } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
 import type { AppPush, PushProvider } from "../../src/push/channels/Provider.ts"
 import { relay } from "../support/network/Relay.ts"
-import { apnsSimulator } from "../support/phones/ApnsSimulator.ts"
+import { apnsSimulator, type Fault } from "../support/phones/ApnsSimulator.ts"
 import { apnsOf } from "../support/service/Delivery.ts"
 
 const push = (): AppPush => ({
@@ -84,6 +84,30 @@ it.live("a stream that APNs refuses unprocessed is sent again, twice at most", (
     assert.deepStrictEqual(yield* sendMany(apns, 1), all(1))
     simulator.next.push("refuse", "refuse", "refuse")
     assert.deepStrictEqual(yield* sendMany(apns, 1), ["refused_stream"])
+  })
+)
+
+it.live("when an app went is read in milliseconds or in seconds, and no more than a million seconds are waited", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const apns = yield* apnsOf(simulator)
+    const answerTo = Effect.fnUntraced(function* (fault: Fault) {
+      simulator.next.push(fault)
+      return (yield* apns.send(push())).outcome
+    })
+    const since = new Date("2026-11-21T12:00:00Z")
+    for (const timestamp of [since.getTime(), since.getTime() / 1000]) {
+      const gone = { status: 410, reason: "Unregistered", timestamp }
+      assert.deepStrictEqual(yield* answerTo(gone), { _tag: "Gone", since })
+    }
+    assert.deepStrictEqual(yield* answerTo({ status: 410, reason: "Unregistered" }), { _tag: "Gone", since: undefined })
+    for (const [retryAfter, seconds] of [
+      [999_999, 999_999],
+      [1_000_000, 900]
+    ] as const) {
+      const outcome = yield* answerTo({ status: 503, reason: "ServiceUnavailable", retryAfter })
+      assert.strictEqual("backoff" in outcome && Duration.toSeconds(outcome.backoff.base), seconds)
+    }
   })
 )
 

@@ -292,7 +292,12 @@ layer(Named)("a passkey", (it) => {
       assert.lengthOf(yield* keysOf(project_id), 10)
       const { answer } = yield* optionsToAdd(person)
       assert.deepEqual([answer.status, answer.code], [409, "person_key_limit"])
+      const offered = Effect.map(person.get("/console/keys"), ({ text }) => text.includes('data-passkey="create"'))
       assert.include((yield* person.get("/console/keys")).text, "Remove one to add another.")
+      assert.isFalse(yield* offered)
+      const [first] = yield* keysOf(project_id)
+      yield* person.post("/console/keys", { csrf, action: "remove", key: first!.person_key_id })
+      assert.isTrue(yield* offered)
     })
   )
 

@@ -163,6 +163,34 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
       "of another project": `update mobile_device set project_id = '${ids.otherProject}'`
     }
   })
+  const taskOf = `${projects};
+    insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    values ('${ids.project}', '${ids.task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past})`
+  testConditions(it, "a task counts", {
+    ...shown("tasks_unfinished"),
+    given: taskOf,
+    actsNotOn: {
+      "after its end": `update task set status = 'done', closed_at = ${past}`,
+      "of another project": `update task set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a pinned document counts", {
+    ...shown("documents"),
+    given: `${projects};
+      insert into pinned_document (
+        project_id, document_id, repository, commit, path, mode, title, blob_oid, bootstrap, pinned_at)
+      values ('${ids.project}', '${id(61)}', 'acme/shop', '${"b".repeat(40)}', 'a.md', '100644', 'A',
+              '${"a".repeat(40)}', false, ${past})`,
+    actsNotOn: { "of another project": `update pinned_document set project_id = '${ids.otherProject}'` }
+  })
+  const used = `${projects};
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
+    values ('${ids.project}', 2, 2, 1, 2)`
+  testConditions(it, "an entry counts", {
+    ...shown("entries"),
+    given: used,
+    actsNotOn: { "of another project": `update project_usage set project_id = '${ids.otherProject}'` }
+  })
   testConditions(it, "a project is found by its name", {
     given: projects,
     bystander: "",
@@ -206,6 +234,24 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
         Option.filter(({ tasks }) => tasks === 1)
       ),
     actsNotOn: { "if it is another's": `update project_usage set project_id = '${ids.otherProject}'` }
+  })
+  testConditions(it, "an open channel counts", {
+    given: `${phone};
+      update mobile_device
+         set provider = 'ntfy', environment = 'channel', subject = null, client_id = null, grant_id = null`,
+    act: (sql) =>
+      Effect.map(
+        LimitStore.make(sql).find(ids.project, now),
+        Option.filter(({ channels }) => channels === 1)
+      ),
+    actsNotOn: {
+      "of another project": `update mobile_device set project_id = '${ids.otherProject}'`,
+      "after its end": endDevice("revoked"),
+      "if it is a phone": `
+        update mobile_device
+           set provider = 'apns', environment = 'production', subject = '${ids.projectToken}', client_id = 'client',
+               grant_id = '${ids.grant}'`
+    }
   })
   testConditions(it, "the limits of a project are set", {
     given: projects,

@@ -438,6 +438,33 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "beside a newer one": another("delivered")
     }
   })
+  /** The newer one in this state; it may be retried itself. */
+  const newer = (state: string, more = "") => `${another("delivered")}; ${ofAnother(`state = '${state}'${more}`)}`
+  testConditions(it, "a dead letter is the newest of its key", {
+    given: `${phone}; ${settle("dead")}`,
+    bystander: phone,
+    act: (sql) =>
+      Effect.map(PushAdminStore.make(sql).retryDead(now), (retried) =>
+        retried.filter(({ delivery_id }) => delivery_id === ids.delivery)
+      ),
+    actsOn: { "beside a newer one that expired": newer("expired") },
+    actsNotOn: {
+      "beside a newer one that waits": newer("pending", ", settled_at = null"),
+      "beside a newer one that is sent": newer(
+        "leased",
+        `, settled_at = null, lease_token = '${id(47)}', lease_until = ${later}`
+      ),
+      "beside a newer one that is dead, too": newer("dead")
+    }
+  })
+  testConditions(it, "a retried dead letter begins anew", {
+    given: `${phone}; ${settle("dead")}; update push_outbox set attempts = 8, not_before = ${past}`,
+    bystander: phone,
+    act: (sql) => PushAdminStore.make(sql).retryDead(now),
+    seen: `select from push_outbox
+            where delivery_id = '${ids.delivery}' and state = 'pending' and attempts = 0 and not_before = ${sqlNow}`,
+    actsNotOn: { "at its expiry": `update push_outbox set expires_at = ${sqlNow}` }
+  })
   testConditions(it, "a dead letter is listed", {
     given: `${phone}; ${settle("dead")}`,
     bystander: phone,

@@ -1,10 +1,12 @@
 /** The MCP endpoint over HTTP (spec 4.8): origins, credentials, methods, bodies, rates. */
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { parse } from "../../../src/agents/mcp/Messages.ts"
+import { allows } from "../../../src/agents/mcp/Origins.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
-import { send } from "../../support/network/Http.ts"
+import { type Answer, send } from "../../support/network/Http.ts"
 import { exchange } from "../../support/network/Raw.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
@@ -24,11 +26,12 @@ const headOf = ({ token }: Agent) => {
   return `${[...lines, ...Object.entries(headers).map((header) => header.join(": "))].join("\r\n")}\r\n\r\n`
 }
 
-/** Sends a message of so many bytes in a chunk; returns the status. */
-const inChunks = (agent: Agent, bytes: number) => {
-  const body = `${bytes.toString(16)}\r\n${pingOf(bytes)}\r\n0\r\n\r\n`
-  return Effect.map(exchange(agent.url, headOf(agent) + body), (text) => Number(text.slice(9, 12)))
-}
+/** Sends a message of so many bytes in a chunk. */
+const answerInChunks = (agent: Agent, bytes: number) =>
+  exchange(agent.url, `${headOf(agent)}${bytes.toString(16)}\r\n${pingOf(bytes)}\r\n0\r\n\r\n`)
+/** The same; returns the status. */
+const inChunks = (agent: Agent, bytes: number) =>
+  Effect.map(answerInChunks(agent, bytes), (text) => Number(text.slice(9, 12)))
 
 /** Real time for the network, which ignores TestClock. */
 const wink = Effect.promise(() => new Promise((resume) => setTimeout(resume, 5)))
@@ -108,14 +111,48 @@ layer(Service.layer)("the MCP endpoint", (it) => {
         }
       })
       assert.strictEqual(preflight.status, 204)
-      assert.include(preflight.headers.get("access-control-allow-headers")?.toLowerCase(), "mcp-protocol-version")
+      const listIn = ({ headers }: Answer, name: string) => (headers.get(name) ?? "").toLowerCase().split(", ")
+      assert.deepStrictEqual(listIn(preflight, "access-control-allow-headers"), [
+        "authorization",
+        "dpop",
+        "content-type",
+        "accept",
+        "mcp-protocol-version",
+        "mcp-method",
+        "mcp-name",
+        "mcp-session-id",
+        "last-event-id"
+      ])
+      assert.deepStrictEqual(listIn(preflight, "access-control-allow-methods"), ["post"])
+      assert.deepStrictEqual(listIn(preflight, "access-control-max-age"), ["7200"])
       const answer = yield* send(`${url}/mcp`, { bearer, headers: { ...accept, origin }, body: ping })
       assert.strictEqual(answer.headers.get("access-control-allow-origin"), origin)
       const refused = yield* send(`${url}/mcp`, { headers: { origin }, body: ping })
       assert.strictEqual(refused.status, 401)
-      assert.include(refused.headers.get("access-control-expose-headers"), "WWW-Authenticate")
+      assert.deepStrictEqual(listIn(refused, "access-control-expose-headers"), [
+        "www-authenticate",
+        "mcp-protocol-version",
+        "retry-after",
+        "x-request-id"
+      ])
+      const withoutPage = yield* send(`${url}/mcp`, { bearer, headers: accept, body: ping })
+      for (const varied of [preflight, answer, refused, withoutPage]) assert.include(listIn(varied, "vary"), "origin")
     })
   )
+
+  it("a page may call from the service's own origin or a listed one, and on one machine from any loopback one", () => {
+    const [remote, local, app] = ["https://bridge.example.com", "http://127.0.0.1:8787", "https://app.example.com"]
+    const rows = [
+      [remote, undefined, remote, true],
+      [remote, undefined, "http://localhost:6274", false],
+      [local, undefined, "http://localhost:6274", true],
+      [local, undefined, app, false],
+      [local, [app], app, true],
+      [local, [app], "http://localhost:6274", false]
+    ] as const
+    for (const [base, listed, origin, isAllowed] of rows)
+      assert.strictEqual(allows(new URL(base), listed)(origin), isAllowed, `${origin} at ${base}`)
+  })
 
   it.effect("with SERVICE_ALLOWED_ORIGINS only the listed pages and the service's own may call", () =>
     Effect.gen(function* () {
@@ -174,6 +211,22 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       assert.deepStrictEqual([fewer.status, quoted.status], [200, 200])
     })
   )
+
+  it("a body has 64 levels and 10,000 values at most, and objects, lists and commas count", () => {
+    const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+    const list = (values: number) => `[${Array.from({ length: values }, () => 0)}]`
+    const objects = (count: number) => `[${Array.from({ length: count }, () => "{}")}]`
+    for (const [text, isRead] of [
+      [nested(64), true],
+      [nested(65), false],
+      [`[${nested(63)},${nested(63)}]`, true],
+      [list(10_000), true],
+      [list(10_001), false],
+      [objects(5000), true],
+      [objects(5001), false]
+    ] as const)
+      assert.strictEqual(Option.isSome(parse(text)), isRead, text.slice(0, 9))
+  })
 
   it.effect("a body that is not UTF-8 is a parse error", () =>
     Effect.gen(function* () {
@@ -240,6 +293,14 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       assert.match(headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/)
       assert.strictEqual(headers.get("cache-control"), "no-store")
       assert.isNull(headers.get("mcp-session-id"))
+    })
+  )
+
+  it.effect("a client that closes its connection is not told to keep it", () =>
+    Effect.gen(function* () {
+      const text = yield* answerInChunks(yield* agent, 100)
+      assert.match(text, /^connection: close\r$/im)
+      assert.notMatch(text, /^connection: keep-alive/im)
     })
   )
 
@@ -356,21 +417,28 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       const a = (yield* agent).at(limited)
       const batch = Array.from({ length: 50 }, (_, id) => ({ ...ping, id }))
       const post = send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body: batch })
+      const isServed = Effect.map(post, ({ status }) => status === 200)
       const statuses = yield* Effect.replicateEffect(post, 10)
       assert.isTrue(statuses.every(({ status }) => status === 200))
       const refused = yield* a.call("server_identity")
       assert.deepStrictEqual([refused.answer.status, refused.code], [429, "rate_limited"])
       assert.strictEqual(refused.answer.headers.get("retry-after"), "1")
       assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
+      // Fifty more each second.
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual([yield* isServed, yield* isServed], [true, false])
     })
   )
 
-  it.effect("a body in chunks counts by its size, too", () =>
+  it.effect("a body counts by its size, in chunks, too", () =>
     Effect.gen(function* () {
       const a = (yield* agent).at(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
       // 64 of 500 messages for each.
       const statuses = yield* Effect.replicateEffect(inChunks(a, 1_048_576), 8)
       assert.deepStrictEqual(statuses, [200, 200, 200, 200, 200, 200, 200, 429])
+      const post = (body: unknown) =>
+        Effect.map(send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body }), ({ status }) => status)
+      assert.deepStrictEqual([yield* post(pingOf(1_048_576)), yield* post(ping)], [429, 200])
     })
   )
 
@@ -408,6 +476,13 @@ layer(Service.layer)("the MCP endpoint", (it) => {
       )
       assert.notInclude(statuses.flat(), 429)
       assert.strictEqual(yield* post(tokens[0]!, ping), 429)
+      // Half of 200 more each second.
+      yield* TestClock.adjust("1 second")
+      const more = yield* Effect.forEach([messages, messages, ping], (body) => post(tokens[0]!, body))
+      assert.deepStrictEqual(
+        more.map((status) => status === 429),
+        [false, false, true]
+      )
       assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
     })
   )

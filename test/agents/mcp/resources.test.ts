@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
@@ -35,7 +36,10 @@ layer(Service.layer)("prompts and resources", (it) => {
   const complete = (a: Agent, ref: object, name: string, value: string) =>
     Effect.map(
       result(a, "completion/complete", { ref, argument: { name, value } }),
-      ({ completion }): Array<string> => completion.values
+      ({ completion }): Array<string> => {
+        assert.isFalse(completion.hasMore)
+        return completion.values
+      }
     )
   /** A project with one of each. */
   const project = Effect.gen(function* () {
@@ -132,6 +136,21 @@ layer(Service.layer)("prompts and resources", (it) => {
         JSON.parse((yield* read(a, `memory://${entry.id}`)).text),
         (yield* a.call("memory_get", { id: entry.id })).output
       )
+    })
+  )
+
+  it.effect("of many tasks the 25 that changed last are listed, and as many are named to complete an id", () =>
+    Effect.gen(function* () {
+      const a = yield* agent()
+      const first = yield* a.task("Post 0", { priority: 0 })
+      yield* TestClock.adjust("1 second")
+      const tasks = Array.from({ length: 25 }, (_, index) => ({ title: `Post ${index + 1}` }))
+      assert.isDefined((yield* a.write("task_create_many", { tasks })).output)
+      const { resources } = yield* result(a, "resources/list")
+      const uris = resources.map(({ uri }: { uri: string }) => uri)
+      assert.lengthOf(uris, 25)
+      assert.notInclude(uris, `task://${first.id}`)
+      assert.lengthOf(yield* complete(a, { type: "ref/resource", uri: "task://{id}" }, "id", "post"), 25)
     })
   )
 

@@ -115,7 +115,12 @@ layer(Service.layer)("the tools", (it) => {
         assert.match(tool.description, /Fails |an empty list|empty lists/)
         for (const parameter of tool.inputSchema.required ?? []) assert.include(tool.description, parameter)
         assert.isNotEmpty(tool.title)
-        assert.strictEqual(tool.annotations.readOnlyHint, !writing.includes(name))
+        assert.deepStrictEqual(
+          tool.annotations,
+          writing.includes(name)
+            ? { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+            : { readOnlyHint: true }
+        )
         assert.strictEqual(tool.inputSchema.additionalProperties, false)
         assert.strictEqual(tool.outputSchema.type, "object")
       })

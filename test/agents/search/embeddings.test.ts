@@ -1,6 +1,6 @@
 /** Searches by meaning: with an endpoint for embeddings, and with one that fails. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Fiber } from "effect"
+import { Clock, Context, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -8,6 +8,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { makeCodes } from "../../../src/agents/embeddings/Codes.ts"
 import { Embeddings } from "../../../src/agents/embeddings/Embeddings.ts"
+import { makeEndpoint } from "../../../src/agents/embeddings/Endpoint.ts"
+import { bytesOf, codeBytes, cosine, normalized, signsOf } from "../../../src/agents/embeddings/Vectors.ts"
 import { Memory } from "../../../src/agents/memory/Memory.ts"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
@@ -125,6 +127,77 @@ describe("the signs of a project's vectors", () => {
       assert.deepStrictEqual(read, [0, 1, 1])
     })
   )
+
+  it.effect("are read, however many blocks have changed", () =>
+    Effect.gen(function* () {
+      const { nearest, put } = make()
+      for (let number = 0; number < 129; number++) put(number, 1, [[uuid(number), 0]])
+      assert.lengthOf(yield* nearest(999), 129)
+    })
+  )
+
+  it.effect("give way to others once 64 MiB are kept, those first that were not searched for longest", () =>
+    Effect.gen(function* () {
+      const mib = 1024 * 1024
+      const sizes: Readonly<Record<string, number>> = { a: 30 * mib, b: 34 * mib, c: 16 }
+      const zeros = Buffer.alloc(34 * mib)
+      const read: Array<string> = []
+      const { blocksOf } = makeCodes(
+        {
+          versions: () => Effect.succeed([{ number: 0, version: 1 }]),
+          blocks: (project, _model, [number]) =>
+            Effect.sync(() => {
+              read.push(project)
+              return [{ number: number!, version: 1, ids: zeros.subarray(0, sizes[project]), codes: Buffer.alloc(0) }]
+            })
+        },
+        "model",
+        32
+      )
+      for (const project of ["a", "b", "a", "c", "a", "b"]) yield* blocksOf(project)
+      assert.deepStrictEqual(read, ["a", "b", "c", "b"])
+    })
+  )
+})
+
+describe("a vector", () => {
+  it.each([
+    [32, 4],
+    [33, 8],
+    [64, 8],
+    [65, 12]
+  ])("of %s dimensions has signs of %s bytes, one for each dimension", (dimensions, bytes) => {
+    assert.strictEqual(codeBytes(dimensions), bytes)
+    const signs = signsOf(normalized([...flat(dimensions - 1, -1), 1]))
+    assert.strictEqual(signs.byteLength, bytes)
+    assert.strictEqual(signs.at(-1), (1 << ((dimensions - 1) % 32)) >>> 0)
+  })
+
+  it("of zeros is near to none", () => {
+    const [none, one] = [normalized([0, 0]), normalized([3, 4])]
+    assert.deepStrictEqual([...none, ...bytesOf(none)], [0, 0, 0, 0])
+    assert.deepStrictEqual([...bytesOf(one)], [95, 127])
+    assert.deepStrictEqual([cosine(one, bytesOf(none)), cosine(none, bytesOf(one))], [0, 0])
+    assert.closeTo(cosine(one, bytesOf(one)), 1, 0.001)
+  })
+})
+
+describe("an endpoint for embeddings", () => {
+  it.effect("that fails is left alone for twice as long each time, for a minute at most, apart for queries", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Effect.tap(startEmbedder(), (embedder) =>
+        Effect.sync(() => (embedder.answer = (response) => send(response, 500, {})))
+      )
+      const endpoint = yield* makeEndpoint({ url, model: "words", dimensions, keyFile: undefined })
+      for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+        yield* Effect.flip(endpoint.embed("entry", ["text"], "1 second"))
+        yield* TestClock.adjust(seconds * 1000 - 1)
+        assert.deepStrictEqual([yield* endpoint.rests("entry"), yield* endpoint.rests("query")], [true, false])
+        yield* TestClock.adjust(1)
+        assert.isFalse(yield* endpoint.rests("entry"), `after ${seconds} seconds`)
+      }
+    })
+  )
 })
 
 layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
@@ -163,6 +236,19 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       assert.deepStrictEqual(titles(yield* search(agent, "caribou", { tags: ["north"] })), ["The reindeer came."])
       assert.deepStrictEqual(titles(yield* search(agent, "caribou", { kind: "decision" })), ["A reindeer went."])
       assert.lengthOf((yield* search(agent, "caribou", { limit: 1 })).entries, 1)
+
+      const askedAgain = Effect.gen(function* () {
+        const before = embedder.received.length
+        yield* search(agent, "caribou")
+        return embedder.received.length > before
+      })
+      const others = Effect.fnUntraced(function* (...queries: ReadonlyArray<string>) {
+        for (const query of queries) yield* Effect.andThen(TestClock.adjust("299 seconds"), search(agent, query))
+      })
+      yield* others("first", "second")
+      assert.isFalse(yield* askedAgain, "for ten minutes")
+      yield* others("third", "fourth", "fifth", "sixth")
+      assert.isTrue(yield* askedAgain, "but not for ever")
     })
   )
 
@@ -188,6 +274,9 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       yield* embedAll(on)
       yield* agent.note("The reindeer is grey.", { supersedes: first.id })
       yield* Context.get(on.services, Memory).archive(agent.project_id, second.id)
+      const fourth = yield* agent.note("The valise waits for its vector.")
+      yield* agent.write("memory_archive", { id: fourth.id })
+      assert.strictEqual((yield* rowsOf(agent.project_id)).queued, 1, "the grey reindeer alone")
       const sql = yield* SqlClient.SqlClient
       const left = yield* sql`
         select entry_id as id from memory_embedding where project_id = ${agent.project_id}::uuid`
@@ -285,6 +374,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       assert.deepInclude(set, { limit: "embeddings", value: null, maximum: 0, default: 1 })
       embedder.received.length = 0
       yield* agent.note("The brook is new.")
+      assert.strictEqual((yield* rowsOf(agent.project_id)).queued, 0)
       const found = yield* search(agent, "caribou brook")
       assert.deepStrictEqual([titles(found)[0], found.semantic], ["The brook is new.", undefined])
       yield* TestClock.adjust("11 minutes")
@@ -298,6 +388,16 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
         distinct: 0
       })
       yield* limits.set(agent.project_id, { embeddings: null })
+      const sql = yield* SqlClient.SqlClient
+      const audited = yield* sql<{ value: string }>`
+        select subject ->> 'embeddings' as value
+          from audit_event
+         where project_id = ${agent.project_id}::uuid
+           and action = 'project.limits_set'`
+      assert.sameMembers(
+        audited.map(({ value }) => value),
+        ["0", "default"]
+      )
       yield* TestClock.adjust("11 minutes")
       yield* embedAll(on)
       assert.include(titles(yield* search(agent, "rivulet")), "The brook is new.")
@@ -323,16 +423,19 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
           })
           const agent = yield* Agent.make(on)
           yield* agent.note("x".repeat(9_000), { title: "Long" })
+          yield* agent.note("Brief.")
           yield* embedAll(on)
           yield* search(agent, "what is long")
         })
       )
-      assert.deepStrictEqual(
-        embedder.received.map(({ key, model, text }) => [key, model, text.length]),
-        [
-          ["Bearer secret-of-the-endpoint", "words", 4000],
-          ["Bearer secret-of-the-endpoint", "words", 12]
-        ]
+      // A title that was taken from the text is not sent twice.
+      assert.sameDeepMembers(
+        embedder.received.map(({ key, model, text }) => [key, model, text]),
+        [`Long\n${"x".repeat(3995)}`, "Brief.", "what is long"].map((text) => [
+          "Bearer secret-of-the-endpoint",
+          "words",
+          text
+        ])
       )
       assert.notInclude(lines.join(), "secret-of-the-endpoint")
       assert.notInclude(lines.join(), "what is long")
@@ -408,15 +511,52 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
     })
   )
 
+  it.effect("of entries are waited for half a minute, and their entries leased for longer", () =>
+    Effect.gen(function* () {
+      const { agent, embedder, on } = yield* start()
+      /** Begins a round, and waits until the endpoint is asked; `answer` ends its request. */
+      const begun = Effect.gen(function* () {
+        let answer = () => {}
+        const arrived = new Promise<void>((resolve) => {
+          embedder.answer = (response, texts) => {
+            answer = () =>
+              send(response, 200, { data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) })) })
+            resolve()
+          }
+        })
+        const round = yield* Effect.forkChild(Context.get(on.services, Embeddings).round)
+        yield* Effect.promise(() => arrived)
+        return { round, answer }
+      })
+      yield* agent.note("The reindeer is old.")
+      const since = yield* Clock.currentTimeMillis
+      const slow = yield* begun
+      const sql = yield* SqlClient.SqlClient
+      const [row] = yield* sql<{ due_at: Date }>`
+        select due_at from embedding_queue where project_id = ${agent.project_id}::uuid`
+      assert.strictEqual(row!.due_at.getTime() - since, 120_000)
+      yield* TestClock.adjust("29 seconds")
+      slow.answer()
+      yield* Fiber.join(slow.round)
+      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 1 })
+      yield* agent.note("The brook is new.")
+      const tooSlow = yield* begun
+      yield* TestClock.adjust("30 seconds")
+      yield* Fiber.join(tooSlow.round)
+      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 1 })
+    })
+  )
+
   it.effect("of a batch are made although the endpoint refuses one of its texts", () =>
     Effect.gen(function* () {
       const { agent, embedder, on } = yield* start()
       yield* agent.note("The reindeer is old.")
       yield* agent.note("The poison is in it.")
       yield* agent.note("The brook is new.")
+      let refused = 0
       embedder.answer = (response, texts) =>
         texts.some((text) => text.includes("poison"))
-          ? send(response, 413, {})
+          ? send(response, [400, 413, 422][refused++ % 3]!, {})
           : send(response, 200, {
               data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) }))
             })

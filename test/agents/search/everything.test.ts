@@ -82,6 +82,79 @@ layer(Service.layer)("search", (it) => {
     })
   )
 
+  it.effect("takes turns between memory and the rest, because their scores do not compare", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      for (const text of ["Walrus", "Walrus and seal", "Walrus, seal and heron"]) {
+        yield* a.note(text)
+        yield* a.task(text)
+      }
+      const hits = yield* find(a, "walrus")
+      assert.deepStrictEqual(
+        hits.map(({ in: source }) => source),
+        ["memory", "tasks", "memory", "tasks", "memory", "tasks"]
+      )
+      assert.deepStrictEqual(yield* find(a, "walrus", { limit: 3 }), hits.slice(0, 3))
+    })
+  )
+
+  it.effect("finds a word in each field", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const task = yield* a.task("Title", { body: "The ostrich.", tags: ["pelican"] })
+      yield* a.update(task, {
+        status: "blocked",
+        blocked_kind: "other",
+        blocked_reason: "A heron waits.",
+        receipt: {
+          session_ref: "s",
+          worker: "ada",
+          outcome: "blocked",
+          summary: "Saw a walrus.",
+          next_steps: ["Feed it", "Count each penguin"],
+          git_checkpoint: { repository: "acme/zoo", branch: "flamingo", commit_sha: "a".repeat(40), dirty: false }
+        }
+      })
+      for (const [word, source] of [
+        ["ostrich", "tasks"],
+        ["pelican", "tasks"],
+        ["heron", "tasks"],
+        ["walrus", "receipts"],
+        ["penguin", "receipts"],
+        ["flamingo", "receipts"]
+      ] as const) {
+        const hits = yield* find(a, word)
+        assert.deepStrictEqual(
+          hits.map(({ in: source, task_id }) => [source, task_id]),
+          [[source, task.id]],
+          word
+        )
+      }
+    })
+  )
+
+  it.effect("finds a word by the beginning that its forms share, but a short related word in no other", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const task = yield* a.task("A happy orange")
+      assert.strictEqual((yield* find(a, "happiness"))[0]?.id, task.id)
+      // `ran` is related to `run`.
+      assert.deepStrictEqual(yield* find(a, "run"), [])
+    })
+  )
+
+  it.effect("reads the first 64 KiB of a document", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* pinned(a.project_id, "Long", `${"x\n".repeat(32_000)}walrus\n${"x\n".repeat(800)}heron`)
+      assert.deepStrictEqual(
+        (yield* find(a, "walrus")).map(({ start_line }) => start_line),
+        [32_001]
+      )
+      assert.deepStrictEqual(yield* find(a, "heron"), [])
+    })
+  )
+
   it.effect("shows the text around a match", () =>
     Effect.gen(function* () {
       const a = yield* agent

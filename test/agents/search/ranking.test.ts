@@ -28,8 +28,14 @@ describe("what a text is indexed by besides its words", () => {
     "it may fail": [],
     "they march on": [],
     "2026-13-01": [],
+    "2026-00-01": [],
+    "2026-05-00": [],
     "31 May": ["--05", "--05-31"],
     "32 May": [],
+    "1 January, 2 Feb, 3 March": ["--01", "--01-01", "--02", "--02-02", "--03", "--03-03"],
+    "4 Apr, 5 May, 6 June": ["--04", "--04-04", "--05", "--05-05", "--06", "--06-06"],
+    "7 July, 8 Aug, 9 Sep": ["--07", "--07-07", "--08", "--08-08", "--09", "--09-09"],
+    "10 Oct, 11 November, 12 Dec": ["--10", "--10-10", "--11", "--11-11", "--12", "--12-12"],
     "may.json in dec.ts": []
   }
   for (const [text, keys] of Object.entries(dates)) {

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { isPrefix, rangeOf } from "../../../src/operator/IdPrefix.ts"
+import { shellWord } from "../../../src/operator/ShellWord.ts"
 import { TestDatabase } from "../../support/database/TestDatabase.ts"
 import { admin, type Ended, refusal, result, secrets, serviceAdmin } from "../../support/service/ServiceAdmin.ts"
 
@@ -111,5 +112,18 @@ layer(TestDatabase.sql)("an id that was typed", (it) => {
       to: "bbbb0000-1fff-ffff-ffff-ffffffffffff"
     })
     assert.deepStrictEqual(rangeOf(harbour), { from: harbour, to: harbour })
+  })
+
+  it("is one word of a shell in a command to copy, and so is any other value", () => {
+    for (const word of [harbour, "github:octo", "https://example.com/a_b-c", "ada@desk"])
+      assert.strictEqual(shellWord(word), word)
+    for (const [text, word] of [
+      ["", "''"],
+      ["The shop", "'The shop'"],
+      ["$(rm)", "'$(rm)'"],
+      ["a\nb", "'a\nb'"],
+      ["Ada's", "'Ada'\\''s'"]
+    ] as const)
+      assert.strictEqual(shellWord(text), word)
   })
 })

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
@@ -139,6 +140,7 @@ layer(Service.layer)("a repeated command", (it) => {
         const first = yield* run(given)
         const before = yield* count(action)
         assert.isAbove(before, 0)
+        yield* TestClock.adjust("1 second")
         const again = yield* run(given)
         assert.strictEqual(yield* count(action), before)
         // Revoking returns the grants that it ended; the second time there are none left.
@@ -159,6 +161,31 @@ layer(Service.layer)("a repeated command", (it) => {
       yield* projects.approveReference(bridge.project_id, "github:octo", Option.some("Octo"))
       const after = [yield* count("project.disabled"), yield* count("account_reference.approved")]
       assert.deepStrictEqual(after, [before[0]! + 2, before[1]! + 1])
+    })
+  )
+
+  it.effect("that creates a project with an id that exists returns that one, under its own name", () =>
+    Effect.gen(function* () {
+      const projects = Context.get((yield* Service).services, Projects)
+      const first = yield* projects.create("Harbour", randomUUID())
+      const before = yield* count("project.created")
+      assert.deepStrictEqual(yield* projects.create("Another", first.project_id), first)
+      assert.strictEqual(yield* count("project.created"), before)
+    })
+  )
+
+  it.effect("that approves a reference keeps its label, unless another is given", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const projects = Context.get(services, Projects)
+      const { project_id } = yield* projects.create("Labels")
+      const labels = yield* Effect.forEach([Option.some("Pat"), Option.none(), Option.some("Sam")], (label) =>
+        Effect.map(projects.approveReference(project_id, "gitlab:pat", label), ({ label }) => label)
+      )
+      assert.deepStrictEqual(labels, ["Pat", "Pat", "Sam"])
+      yield* projects.withdrawReference(project_id, "gitlab:pat")
+      const again = yield* projects.approveReference(project_id, "gitlab:pat", Option.none())
+      assert.deepInclude(again, { label: "Sam", withdrawn_at: null })
     })
   )
 

@@ -219,7 +219,7 @@ inChromium(Reachable, "in Chromium", (test) => {
 
   const visit = "document.dispatchEvent(new Event('visibilitychange'))"
 
-  test("an open page shows what is new, and keeps what is typed and the focus", () =>
+  test("an open page shows what is new, and keeps what is typed, the focus and what is open", () =>
     Effect.gen(function* () {
       const service = yield* Service
       const { agent, project_id, token } = yield* makeBusyProject(service)
@@ -231,14 +231,18 @@ inChromium(Reachable, "in Chromium", (test) => {
         await page.keyboard.type(token)
         await page.keyboard.press("Enter")
         await page.waitForURL(service.url + memory)
+        await page.click(".folded > summary")
         await page.fill("#query", "half a quest")
       })
       yield* agent.note("The harbour is open again")
       yield* Effect.promise(async () => {
+        const asked = page.waitForRequest((request) => request.headers()["console-refresh"] === "1")
         await page.evaluate(visit)
+        await asked
         await page.waitForSelector("text=The harbour is open again")
         await page.keyboard.type("ion")
         assert.strictEqual(await page.inputValue("#query"), "half a question")
+        assert.isTrue(await page.isVisible(".folded form"))
       })
       assert.deepEqual(consoleErrors, [])
     }))

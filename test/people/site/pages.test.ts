@@ -4,10 +4,16 @@ import { Effect, Redacted } from "effect"
 import { OpenApi } from "effect/http-api"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
+import { runInNewContext } from "node:vm"
+import { crc32, inflateSync } from "node:zlib"
 import { entries, examples, pageOf } from "../../../src/people/site/docs/Contents.ts"
+import { diagram } from "../../../src/people/site/docs/Diagrams.ts"
 import { markdown } from "../../../src/people/site/docs/Markdown.ts"
 import { outline } from "../../../src/people/site/docs/Outline.ts"
+import { docsScript } from "../../../src/people/site/docs/Script.ts"
+import { png, svg } from "../../../src/people/site/Icon.ts"
 import { fieldsOf } from "../../../src/people/site/JsonSchema.ts"
+import { examples as bodies } from "../../../src/people/site/OpenApiDocument.ts"
 import { Api } from "../../../src/wire/Api.ts"
 import { findToken, kinds, mint } from "../../../src/platform/crypto/Tokens.ts"
 import { lists } from "../../../src/agents/mcp/ToolList.ts"
@@ -114,22 +120,111 @@ plain("a schema is a list of its fields, each in words", () => {
     properties: {
       name: { type: "string", maxLength: 5 },
       own: { anyOf: [{ type: "null" }, { $ref: "#/components/schemas/Own" }] },
-      all: { items: { type: "object", properties: { kind: { enum: ["x", "y"] } } }, maxItems: 3 }
+      all: { items: { type: "object", properties: { kind: { enum: ["x", "y"] } } }, maxItems: 3 },
+      at: { $ref: "#/components/schemas/InstantEncoded" },
+      text: { type: "string", description: "<= 5 B" },
+      code: { type: "string", pattern: "^x$" },
+      either: { oneOf: [{ type: "string" }, { type: "integer" }, { type: "string" }] },
+      some: { type: ["string", "null"] },
+      any: {}
     },
     required: ["name"]
   }
   const own = { type: "object", properties: { count: { minimum: 1, maximum: 9 }, id: { format: "uuid" } } }
+  const definitions = { Own: own, InstantEncoded: { type: "string" } }
   assert.deepStrictEqual(
-    fieldsOf(schema, { Own: own }).map(({ description, name, optional }) => [name, optional, description]),
+    fieldsOf(schema, definitions).map(({ description, name, optional }) => [name, optional, description]),
     [
       ["name", false, "string, at most 5 characters"],
       ["own", true, "null or object"],
       ["own.count", true, "1 to 9"],
       ["own.id", true, "UUID"],
       ["all", true, "list of object, at most 3"],
-      ["all.kind", true, "x or y"]
+      ["all.kind", true, "x or y"],
+      ["at", true, "RFC 3339 time"],
+      ["text", true, "at most 5 B"],
+      ["code", true, "^x$"],
+      ["either", true, "string or integer"],
+      ["some", true, "string or null"],
+      ["any", true, "any value"]
     ]
   )
+})
+
+plain("code is escaped, and coloured by its language; a request by that of its head and of its body", () => {
+  const { text } = markdown(
+    "docs/run.md",
+    [
+      ...["```sh", 'echo "<b>"', "```"],
+      ...["```http", "POST /x HTTP/1.1", "accept: a", "", '{"name": "<b>"}', "```"],
+      ...["```", "<b>", "```", "", "    <b>"]
+    ].join("\n")
+  )
+  assert.notInclude(text, "<b>")
+  assert.lengthOf(text.match(/<pre/g)!, 4)
+  for (const expected of [
+    '<span class="hljs-string">&quot;&lt;b&gt;&quot;</span>',
+    '<span class="hljs-attribute">accept</span>',
+    '<span class="hljs-attr">&quot;name&quot;</span>'
+  ])
+    assert.include(text, expected)
+})
+
+plain("a diagram says each step in words and draws it from its sender; what is not understood is none", () => {
+  const { text } = diagram(`sequenceDiagram
+    accTitle: How it goes
+    participant Bridge
+    participant Service
+    Bridge->>Service: a request
+    Service-->>Bridge: an answer
+    Service--xBridge: 409
+    Note over Bridge: waits
+    Note over Bridge,Service: Later: it ends`)!
+  assert.strictEqual(
+    /<desc[^>]*>([^<]*)</.exec(text)![1]!.trim(),
+    "Bridge to Service: a request. Service to Bridge: an answer. Service to Bridge: 409. Bridge: waits. Later: it ends."
+  )
+  assert.deepStrictEqual(
+    [...text.matchAll(/<path class="(\w+) tip" d="M(\d+) \d+l(-?\d+) /g)].map(([, ...tip]) => tip),
+    [
+      ["request", "299", "-8"],
+      ["answer", "101", "8"],
+      ["refusal", "101", "8"]
+    ]
+  )
+  const states = diagram("stateDiagram-v2\n[*] --> in_use\nin_use --> old: time\nin_use --> gone: its end")!
+  assert.match(states.text, /rowspan="2">in use<[^]*>time<[^]*>old<[^]*>its end<[^]*>gone</)
+  for (const unknown of ["sequenceDiagram\n  loop always", "stateDiagram-v2\n  state Big {"])
+    assert.isUndefined(diagram(unknown))
+})
+
+plain("the icon is a white bridge on a ground, and the badge the bridge alone", () => {
+  const pixelsOf = (bytes: Uint8Array) => {
+    const file = Buffer.from(bytes)
+    assert.strictEqual(file.toString("latin1", 0, 8), "\x89PNG\r\n\x1a\n")
+    const chunks = new Map<string, Buffer>()
+    for (let at = 8; at < file.length; at += 12 + file.readUInt32BE(at)) {
+      const end = at + 8 + file.readUInt32BE(at)
+      assert.strictEqual(crc32(file.subarray(at + 4, end)), file.readUInt32BE(end))
+      chunks.set(file.toString("latin1", at + 4, at + 8), file.subarray(at + 8, end))
+    }
+    assert.deepStrictEqual([...chunks.keys()], ["IHDR", "IDAT", "IEND"])
+    assert.deepStrictEqual([...chunks.get("IHDR")!], [0, 0, 0, 48, 0, 0, 0, 48, 8, 6, 0, 0, 0])
+    const pixels = inflateSync(chunks.get("IDAT")!)
+    return (x: number, y: number) => [...pixels.subarray(y * 193 + 1 + 4 * x, y * 193 + 5 + 4 * x)]
+  }
+  const [icon, badge] = (["icon", "badge"] as const).map((kind) => pixelsOf(Effect.runSync(png(48, kind))))
+  for (const [x, y, isWhite] of [
+    [0, 0, false],
+    [24, 30, true],
+    [17, 20, true],
+    [24, 20, false]
+  ] as const) {
+    assert.deepStrictEqual(icon!(x, y), isWhite ? [255, 255, 255, 255] : [23, 93, 220, 255])
+    assert.deepStrictEqual(badge!(x, y), [255, 255, 255, isWhite ? 255 : 0])
+  }
+  assert.include(svg, '<line x1="100" y1="330" x2="412" y2="330" stroke-width="28"/>')
+  assert.include(svg, 'fill="rgb(23,93,220)"')
 })
 
 layer(Service.layer)("the reference at /docs", (it) => {
@@ -137,12 +232,20 @@ layer(Service.layer)("the reference at /docs", (it) => {
     Effect.gen(function* () {
       const page = yield* pageAt("/docs/tools")
       assert.lengthOf(page.match(/<h2 id="tool-/g)!, Object.keys(tools).length)
-      for (const { description, inputSchema, name } of lists.contributor) {
+      for (const { description, inputSchema, name, title } of lists.contributor) {
         const shown = visible(part(page, `tool-${name}`))
-        for (const word of [name, description, ...tools[name as keyof typeof tools].needs]) assert.include(shown, word)
+        const { needs, writes } = tools[name as keyof typeof tools]
+        for (const word of [name, description, `${title} ${writes ? "writes" : "reads"} ${needs.join(" ")}`])
+          assert.include(shown, word)
         for (const field of Object.keys((inputSchema as { readonly properties?: object }).properties ?? {}))
           assert.include(shown, field, name)
       }
+      for (const [name, field] of [
+        ["memory_search", "limit optional 1 to 50"],
+        ["task_create", "priority optional 0 to 4"],
+        ["task_create", "tags optional list of at most 64 B, at most 16"]
+      ] as const)
+        assert.include(visible(part(page, `tool-${name}`)), field)
     })
   )
 
@@ -161,20 +264,32 @@ layer(Service.layer)("the reference at /docs", (it) => {
     })
   )
 
-  it.effect("has every scope", () =>
+  it.effect("has every scope with the roles that may have it", () =>
     Effect.gen(function* () {
       const shown = visible(part(yield* pageAt("/docs/tools"), "scopes"))
-      for (const scope of scopes) assert.include(shown, scope)
+      const whose = { read: "reader, contributor", write: "contributor", devices: "only clients that an operator" }
+      for (const scope of scopes)
+        assert.include(shown, `${scope} ${whose[scope.split(":")[1] as keyof typeof whose]}`)
     })
   )
 
-  it.effect("has every endpoint of the OpenAPI document with exactly its codes", () =>
+  it.effect("has every endpoint of the OpenAPI document with its credential, its fields and exactly its codes", () =>
     Effect.gen(function* () {
       const page = yield* pageAt("/docs/endpoints")
       assert.lengthOf(page.match(/<h3 id="endpoint-/g)!, operations.length)
-      for (const { method, operationId, path, responses } of operations) {
+      for (const { method, operationId, parameters, path, responses, security } of operations) {
         const shown = visible(part(page, `endpoint-${operationId}`))
         assert.include(shown, `${method} ${path}`)
+        const [scheme] = security.flatMap((one) => Object.keys(one))
+        assert.strictEqual(/Bearer: (\w+ \w+)/.exec(shown)?.[1], scheme?.replaceAll("_", " "), operationId)
+        const [asked = "", answered = ""] = shown.split(/Response \d/)
+        const [headers = "", body = ""] = asked.split("Request body")
+        for (const { in: place, name, required } of parameters)
+          if (place === "header")
+            assert.match(headers, new RegExp(`Headers .*${name} ${required ? "(?!optional)" : "optional"}`))
+        const { answer = {}, request = {} } = bodies[operationId] ?? {}
+        for (const name of Object.keys(request)) assert.match(body, new RegExp(`\\b${name}\\b`), operationId)
+        for (const name of Object.keys(answer)) assert.match(answered, new RegExp(`\\b${name}\\b`), operationId)
         const listed = shown.slice(shown.indexOf("Errors")).match(/\d{3} \w+/g)
         const declared = Object.entries(responses).flatMap(([status, response]) =>
           codesIn(response).map((code) => `${status} ${code}`)
@@ -210,6 +325,7 @@ layer(Service.layer)("the reference at /docs", (it) => {
     Effect.gen(function* () {
       const { url } = yield* instance({ SERVICE_OAUTH_REVOCATION: "off", SERVICE_OAUTH_DYNAMIC_REGISTRATION: "on" })
       const page = (yield* send(`${url}/docs/service`, { method: "GET" })).text
+      assert.include(visible(page), "Clients can register themselves here.")
       const rest = visible(part(page, "other-routes"))
       const named = [...rest.matchAll(/(GET|POST) (\/\S+)/g)].map(([, method, path]) => [method!, path!] as const)
       assert.isAbove(named.length, 9)
@@ -299,11 +415,29 @@ layer(Service.layer)("the pages at /docs", (it) => {
 
   it.effect("show the address of this deployment where a client is connected", () =>
     Effect.gen(function* () {
+      const lifetimes = [
+        ["Challenge", "90 seconds", "SERVICE_BRIDGE_CHALLENGE_TTL_SECONDS", 90],
+        ["Bridge token", "2 days", "SERVICE_BRIDGE_TOKEN_TTL_SECONDS", 172_800],
+        ["Pending rotation, from prepare to confirm", "1 minute", "SERVICE_BRIDGE_ROTATION_TTL_SECONDS", 60],
+        ["Retry of a proof", "1 second", "SERVICE_BRIDGE_PROOF_REPLAY_SECONDS", 1],
+        ["Authorization code", "61 seconds", "SERVICE_OAUTH_CODE_TTL_SECONDS", 61],
+        ["Access token", "90 minutes", "SERVICE_OAUTH_ACCESS_TTL_SECONDS", 5400],
+        ["Access token of a phone app", "1 hour", "SERVICE_OAUTH_MOBILE_ACCESS_TTL_SECONDS", 3600],
+        ["Refresh token, if unused", "2 hours", "SERVICE_OAUTH_REFRESH_IDLE_TTL_SECONDS", 7200],
+        ["Grant (a sign-in), at most", "1 day", "SERVICE_OAUTH_REFRESH_MAX_TTL_SECONDS", 86_400]
+      ] as const
       const { url } = yield* instance({
         SERVICE_BASE_URL: "https://bridge.example.com",
-        SERVICE_OAUTH_ACCESS_TTL_SECONDS: "5400"
+        SERVICE_AUTH_URL: "https://auth.example.com",
+        SERVICE_OAUTH_CIMD: "off",
+        SERVICE_OAUTH_DYNAMIC_REGISTRATION: "off",
+        ...Object.fromEntries(lifetimes.map(([, , setting, seconds]) => [setting, String(seconds)]))
       })
-      assert.include(visible((yield* send(`${url}/docs/service`, { method: "GET" })).text), "90 minutes")
+      const own = visible((yield* send(`${url}/docs/service`, { method: "GET" })).text)
+      assert.include(own, lifetimes.map(([subject, length, setting]) => `${subject} ${length} ${setting}`).join(" "))
+      assert.include(own, "Clients cannot register themselves here.")
+      assert.notInclude(own, "metadata document")
+      assert.include(own, "Agents https://bridge.example.com/mcp Sign-in https://auth.example.com")
       const page = (yield* send(`${url}/docs/agents`, { method: "GET" })).text
       const shown = visible(page)
       assert.isAbove(shown.match(/https:\/\/bridge\.example\.com\/mcp/g)!.length, 4)
@@ -369,6 +503,9 @@ layer(Service.layer)("the pages at /docs", (it) => {
           ids.set(path, new Set(all))
           for (const [, to] of page.matchAll(/<a [^>]*href="([^"]+)"/g)) links.push([path, to!])
         }
+        const [, moved = ""] = /^const moved = (\{[^}]*\})/m.exec(docsScript)!
+        for (const to of Object.values(runInNewContext(`(${moved})`) as Readonly<Record<string, string>>))
+          links.push(["an earlier address", `/docs/${to}`])
         const index: ReadonlyArray<{ readonly path: string; readonly sections: ReadonlyArray<readonly [string]> }> =
           JSON.parse(yield* pageAt("/docs/search.json"))
         assert.sameMembers(
@@ -390,9 +527,19 @@ layer(Service.layer)("the pages at /docs", (it) => {
       })
   )
 
-  it.effect("are each smaller than 256 KiB", () =>
+  it.effect("are each smaller than 256 KiB and list their sections, of more than 60 only those of level two", () =>
     Effect.gen(function* () {
-      for (const { path } of entries) assert.isBelow(Buffer.byteLength(yield* pageAt(path)), 256 * 1024, path)
+      const lengths: Array<number> = []
+      for (const { path } of entries) {
+        const page = yield* pageAt(path)
+        assert.isBelow(Buffer.byteLength(page), 256 * 1024, path)
+        const levels = [...page.matchAll(/<h([23]) id="/g)].map(([, level]) => level)
+        const [contents = ""] = /<nav id="toc".*?<\/nav>/s.exec(page) ?? []
+        const listed = [...contents.matchAll(/<li( class="inner")?/g)].map(([, inner]) => (inner ? "3" : "2"))
+        assert.deepStrictEqual(listed, levels.length > 60 ? levels.filter((level) => level === "2") : levels, path)
+        lengths.push(levels.length)
+      }
+      assert.isAbove(Math.max(...lengths), 60)
     })
   )
 })
@@ -402,6 +549,7 @@ layer(Service.layer)("/", (it) => {
     Effect.gen(function* () {
       const { text } = yield* get("/")
       assert.include(text, '<a class="button primary" href="/docs">')
+      assert.include(visible(text), "Bridges http://127.0.0.1:8787/bridge/v1 Agents http://127.0.0.1:8787/mcp")
       assert.isBelow(text.length, 8 * 1024)
     })
   )
