@@ -10,7 +10,7 @@
  *     npm run chaos soak                                          an hour
  *     npm run chaos soak -- --minutes 6 --failover-every 2        to try it: times and memory are not judged
  */
-import { Effect, Fiber, References, Schedule } from "effect"
+import { Cause, Effect, Fiber, Option, References, Schedule } from "effect"
 import { randomBytes } from "node:crypto"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
@@ -114,7 +114,7 @@ const soak = Effect.gen(function* () {
   const renewing = yield* refreshing({ ...given, rest: 25_000 })
   const ringing = yield* notifying({ ...given, rest: 20_000 })
   const bridges = yield* rotatingFolders({ ...given, rest: 75_000, count: 4, folder })
-  const doomed = makeDoomed({ on, load, source: library, weather, rest: 60_000 })
+  const doomed = makeDoomed({ ...ground, load, source: library, weather, rest: 60_000 })
   const callers = [reading, enrolling, renewing, ringing, bridges, doomed]
   const trials = makeTrials(ground, backupFolder)
   const attacker = yield* makeAttacker(
@@ -165,17 +165,31 @@ const soak = Effect.gen(function* () {
   const work = Effect.all([failing, watching, at(minutes)], { concurrency: 3, discard: true })
   yield* other.during(load.during(work, callers.flatMap(({ turns }) => turns).map(Effect.orDie)))
   const to = performance.now()
+  const exchanges = [...load.exchanges, ...other.exchanges]
+  const times = Judge.sixths(exchanges, { from, to }, windows)
+  const memory = Judge.growths(looks, minutes)
+  process.stderr.write(`\n${report({ times, memory, windows, rows: sizes })}\n\n`)
   const hostile = yield* attacker.rest
 
   yield* Fiber.interrupt(beside)
   yield* weather.fair
-  yield* load.settled(sql)
-  yield* other.settled(sql)
-  yield* enrolling.settled
-  yield* bridges.settled
-  yield* doomed.settled
-  yield* drained(sql)
-  yield* trials.settled
+  const ends = {
+    "the first load": load.settled(sql),
+    "the second load": other.settled(sql),
+    newcomers: enrolling.settled,
+    Bridges: bridges.settled,
+    "erased projects": doomed.settled,
+    "the outbox": drained(sql),
+    backups: trials.settled
+  }
+  // One judge that fails must not cost the verdict of the others.
+  const unjudged: Array<string> = []
+  const judging = <A>(what: string, judge: Effect.Effect<A, unknown>) =>
+    Effect.catchCause(Effect.asSome(judge), (cause) => {
+      unjudged.push(`not judged: ${what}, because ${Cause.pretty(cause)}`)
+      return Effect.succeedNone
+    })
+  for (const [what, settled] of Object.entries(ends)) yield* judging(what, settled)
   const interruptions = [...windows, ...weather.interrupted()]
   const rung = (subjects: ReadonlySet<string>, devices: ReadonlyArray<string>) =>
     Effect.map(
@@ -206,11 +220,8 @@ const soak = Effect.gen(function* () {
   ]
   const leaked = search(logged, Object.fromEntries(secrets.map((secret, n) => [`secret ${n}`, utf8(secret)])))
   yield* Effect.all([replicas.proxied.stop, replicas.named.stop], { concurrency: 2 })
-  const aged = yield* agedAndSwept(on, emptied)
+  const aged = yield* judging("tables", agedAndSwept(on, emptied))
 
-  const exchanges = [...load.exchanges, ...other.exchanges]
-  const times = Judge.sixths(exchanges, { from, to }, windows)
-  const memory = Judge.growths(looks, minutes)
   const figures = {
     minutes,
     database: ground.by,
@@ -229,7 +240,6 @@ const soak = Effect.gen(function* () {
     secrets_looked_for: secrets.length,
     judged: { times: isWhole, memory: isWhole }
   }
-  process.stderr.write(`\n${report({ times, memory, windows, rows: sizes })}\n\n`)
   // By the clock of the machine. A page has no code.
   const attacks = hostile.failed.map(({ at, means: kind, outcome }) => ({
     kind: `hostile ${kind}`,
@@ -241,13 +251,14 @@ const soak = Effect.gen(function* () {
     figures,
     violations: [
       ...failures(),
+      ...unjudged,
       ...Judge.unexplained([...exchanges, ...attacks], windows, documented),
       ...Judge.undocumented(Object.values(hostile.outcomes).flatMap(Object.keys), documented).map(
         (outcome) => `the hostile project was answered ${outcome}, which is not documented`
       ),
       ...rings.flatMap(({ wrong }) => wrong),
       ...trials.violations(),
-      ...aged.violations,
+      ...Option.match(aged, { onNone: () => [], onSome: ({ violations }) => violations }),
       ...leaked.map((where) => `logged: ${where}`),
       ...(reading.figures().searches_by_meaning === 0 ? ["no search went by meaning"] : []),
       ...(isWhole ? [...Judge.slowed(times), ...Judge.grown(memory)] : [])

@@ -2,7 +2,7 @@
  * Callers whose answers a failover could take back, beside those of Load.ts: newcomers who enroll and revoke, a client that
  * refreshes, an agent that notifies, and reference Bridges. Each has turns for `during`, and says what is wrong at the end.
  */
-import { Context, Duration, Effect, Redacted } from "effect"
+import { Context, Duration, Effect, Redacted, Schedule } from "effect"
 import { join } from "node:path"
 import { Credentials } from "../../../../src/bridges/enrollment/Credentials.ts"
 import { isTransient } from "../../../../src/client/bridge/Client.ts"
@@ -75,7 +75,12 @@ export const newcomers = Effect.fnUntraced(function* ({
           tokens(replica)
             .self(token)
             .pipe(
-              Effect.repeat({ until: ({ status }) => status !== 503, times: 50 }),
+              // Many tokens that are refused reach the limit of their address.
+              Effect.repeat({
+                until: ({ status }) => status !== 503 && status !== 429,
+                schedule: Schedule.spaced("200 millis"),
+                times: 600
+              }),
               Effect.map((answer) => {
                 if (httpOutcome(answer) !== expected)
                   violations.push(`a newcomer's token was answered ${httpOutcome(answer)} instead of ${expected}`)

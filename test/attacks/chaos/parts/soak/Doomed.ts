@@ -18,8 +18,7 @@ import type { Weather } from "./Weather.ts"
 /** In the texts of these projects, and nowhere else. */
 const marker = "unforgettablewords"
 
-interface Given {
-  readonly on: Ground["on"]
+interface Given extends Pick<Ground, "on" | "query"> {
   readonly load: Load
   /** The project that is exported. */
   readonly source: string
@@ -28,8 +27,8 @@ interface Given {
   readonly rest: number
 }
 
-export const makeDoomed = ({ load, on, rest, source, weather }: Given) => {
-  const { services, sql } = on
+export const makeDoomed = ({ load, on, query, rest, source, weather }: Given) => {
+  const { services } = on
   const transfer = Context.get(services, Transfer)
   const projects = Context.get(services, Projects)
   const erasures = Context.get(services, Erasures)
@@ -87,17 +86,18 @@ export const makeDoomed = ({ load, on, rest, source, weather }: Given) => {
     yield* load.rest(rest)
   })
 
-  /** What is left of them. The audit log and tombstones keep the id, and no text. */
+  /** What is left of them. The audit log and tombstones keep the id, and no text. Every word of every table is read. */
   const settled = Effect.gen(function* () {
-    const tables = yield* sql<{ readonly name: string }>`
+    const tables = yield* query<{ readonly name: string }>(`
       select relname as name
         from pg_class
-       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`
+       where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`)
     for (const { name } of tables) {
       const keepsId = name === "project" || name === "erasure" || name.startsWith("audit")
       const pattern = [marker, ...(keepsId ? [] : begun)].join("|")
-      const [row] = yield* sql<{ readonly n: number }>`
-        select count(*)::int as n from ${sql(name)} t where t::text ~ ${pattern}`
+      const [row] = yield* query<{ readonly n: number }>(
+        `select count(*)::int as n from "${name}" t where t::text ~ '${pattern}'`
+      )
       if (row!.n > 0) violations.push(`${row!.n} rows of erased projects are left in ${name}`)
     }
   })
@@ -105,7 +105,7 @@ export const makeDoomed = ({ load, on, rest, source, weather }: Given) => {
   return {
     turns: [load.again(() => turn)],
     violations,
-    settled: Effect.orDie(settled),
+    settled,
     figures: () => ({ projects_imported_and_erased: begun.length }),
     secrets: () => secrets
   }

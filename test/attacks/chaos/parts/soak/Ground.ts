@@ -70,6 +70,14 @@ export const makeGround = Effect.fnUntraced(function* (
   const url = yield* balancer([proxied.port, named.port], port)
   const on = yield* beside(folder, { url }, settings("beside", first))
 
+  /** Without the service's limits of time. */
+  const query = <Row extends object>(text: string) =>
+    Effect.promise(async () => {
+      const client = new Client({ connectionString: first })
+      await client.connect()
+      return (await client.query<Row>(text).finally(() => client.end())).rows
+    })
+
   const windows: Array<Window> = []
   const violations: Array<string> = []
   /** A node that never comes back must not keep the script from its end, where most is judged. */
@@ -117,6 +125,7 @@ export const makeGround = Effect.fnUntraced(function* (
     replicas: { proxied, named },
     url,
     on,
+    query,
     windows,
     violations,
     failover,
