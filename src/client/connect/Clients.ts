@@ -60,7 +60,7 @@ interface JsonEntry {
   readonly variable: (name: string) => string
   /** The client has to be kept from signing in while it has a token. */
   readonly withoutOAuth?: true
-  readonly runsHelper?: true
+  readonly runsHelper?: boolean
 }
 
 const inJson = ({ address, fixed, runsHelper = false, under, variable, withoutOAuth }: JsonEntry) => {
@@ -92,9 +92,17 @@ const inJson = ({ address, fixed, runsHelper = false, under, variable, withoutOA
       return (
         refusal(pathsIn(members), [...pathsIn(entry), ...obsolete]) ??
         inOrder(text, [
-          ...Object.entries(plain).map(([key, value]) => (text: string) => Jsonc.set(text, [...at, key], value)),
+          ...Object.entries(plain).map(
+            ([key, value]) =>
+              (text: string) =>
+                Jsonc.set(text, [...at, key], value)
+          ),
           ...obsolete.map((path) => (text: string) => Jsonc.remove(text, [...at, ...path])),
-          ...Object.entries(headers).map(([key, value]) => (text: string) => Jsonc.set(text, [...sent, key], value))
+          ...Object.entries(headers).map(
+            ([key, value]) =>
+              (text: string) =>
+                Jsonc.set(text, [...sent, key], value)
+          )
         ])
       )
     },
