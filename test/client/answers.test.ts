@@ -29,7 +29,12 @@ const answering = (answers: ReadonlyArray<() => Response>, asked: Array<RequestI
 
 /** Never answers; `asked` gets the requests. */
 const silent = (asked: Array<HttpClientRequest.HttpClientRequest> = []) =>
-  HttpClient.make((request) => Effect.andThen(Effect.sync(() => asked.push(request)), Effect.never))
+  HttpClient.make((request) =>
+    Effect.andThen(
+      Effect.sync(() => asked.push(request)),
+      Effect.never
+    )
+  )
 
 /** The same number again and again, from 0 to 1. */
 const always = (share: number) =>

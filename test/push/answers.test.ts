@@ -110,12 +110,14 @@ describe("a notification", () => {
     task_version: 3
   }
   const base = { origin: "https://bridge.example.com" }
-  it.each([
+  it.each<
+    [kind: Parameters<typeof messageOf>[0]["kind"], title: string, priority: string, place: string, id: string | null]
+  >([
     ["task.needs_decision", "A task needs a decision", "5", "tasks/task-1", "task-1"],
     ["task.blocked", "A task is blocked", "4", "tasks/task-1", "task-1"],
     ["task.completed", "A task is done", "2", "tasks/task-1", "task-1"],
     ["device.test", "A test of this channel", "5", "phones", null]
-  ] as const)("of the kind %s has at ntfy the title %s and the priority %s, and leads to %s", (kind, ...expected) => {
+  ])("of the kind %s has at ntfy the title %s and the priority %s, and leads to %s", (kind, ...expected) => {
     const [title, priority, place, subject_id] = expected
     const message = messageOf({ ...notification, kind }, base)
     assert.deepInclude(message, { subject_id, version: 3, title: null, at: now })

@@ -318,18 +318,16 @@ it.effect.each([
   })
 )
 
-it.effect.each([
-  ["--kind=webhook"],
-  ["--kind=webhook --out=OUT --secret-file=IN"],
-  ["--kind=ntfy --out=OUT"]
-] as const)("create-channel asks nothing with %s", ([flags]) =>
-  Effect.gen(function* () {
-    const asked: Array<unknown> = []
-    const command = `create-channel --project=${uuid} --url=https://ntfy.example/topic ${flags}`
-    const { failed } = yield* typed(noting(asked), ...command.split(" "))
-    assert.notStrictEqual(failed, "")
-    assert.deepStrictEqual(asked, [])
-  })
+it.effect.each([["--kind=webhook"], ["--kind=webhook --out=OUT --secret-file=IN"], ["--kind=ntfy --out=OUT"]] as const)(
+  "create-channel asks nothing with %s",
+  ([flags]) =>
+    Effect.gen(function* () {
+      const asked: Array<unknown> = []
+      const command = `create-channel --project=${uuid} --url=https://ntfy.example/topic ${flags}`
+      const { failed } = yield* typed(noting(asked), ...command.split(" "))
+      assert.notStrictEqual(failed, "")
+      assert.deepStrictEqual(asked, [])
+    })
 )
 
 it.effect("the beginning of an id that fits many things is refused with the first five", () =>

@@ -135,9 +135,10 @@ describe("--help", () => {
   })
 
   it("names the program by which the command is called", () => {
-    assert.deepStrictEqual(
-      [["service-admin", "status"], ["bridge", "run"], ["bridge-service"]].map(typedAs),
-      ["service-admin status", "bridge-service bridge run", "bridge-service"]
-    )
+    assert.deepStrictEqual([["service-admin", "status"], ["bridge", "run"], ["bridge-service"]].map(typedAs), [
+      "service-admin status",
+      "bridge-service bridge run",
+      "bridge-service"
+    ])
   })
 })

@@ -59,8 +59,8 @@ describe("the frame of a page", () => {
     const [navigation] = page.split('<nav class="sections"')[1]!.split("</nav>")
     const found = [...navigation!.matchAll(/<a href="([^"]+)"( aria-current="page")?>/g)]
     assert.deepStrictEqual(
-      found.map(([, href]) => href),
-      links
+      found.map(([, href]) => href!),
+      [...links]
     )
     assert.deepStrictEqual(
       found.flatMap(([, href, current]) => (current === undefined ? [] : [href])),

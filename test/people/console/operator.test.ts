@@ -6,7 +6,6 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { Watched } from "../../../src/bridges/identity/Bridges.ts"
-import type { Listed } from "../../../src/people/channels/ChannelStore.ts"
 import { bridgeRow } from "../../../src/people/console/bridges/BridgesPage.ts"
 import { life } from "../../../src/people/console/bridges/Life.ts"
 import { size, time } from "../../../src/people/console/Parts.ts"
@@ -173,7 +172,7 @@ describe("on the pages of an operator", () => {
     assert.include(life(minutesAgo(90), minutesAgo(30), now).text, 'y="12" width="320.0"')
   })
 
-  const channel: Listed = {
+  const channel: Parameters<typeof channelList>[1][number] = {
     channel_id: "channel-1",
     kind: "webhook",
     host: "hooks.example.com",

@@ -155,9 +155,20 @@ plain("code is escaped, and coloured by its language; a request by that of its h
   const { text } = markdown(
     "docs/run.md",
     [
-      ...["```sh", 'echo "<b>"', "```"],
-      ...["```http", "POST /x HTTP/1.1", "accept: a", "", '{"name": "<b>"}', "```"],
-      ...["```", "<b>", "```", "", "    <b>"]
+      "```sh",
+      'echo "<b>"',
+      "```",
+      "```http",
+      "POST /x HTTP/1.1",
+      "accept: a",
+      "",
+      '{"name": "<b>"}',
+      "```",
+      "```",
+      "<b>",
+      "```",
+      "",
+      "    <b>"
     ].join("\n")
   )
   assert.notInclude(text, "<b>")
@@ -268,8 +279,7 @@ layer(Service.layer)("the reference at /docs", (it) => {
     Effect.gen(function* () {
       const shown = visible(part(yield* pageAt("/docs/tools"), "scopes"))
       const whose = { read: "reader, contributor", write: "contributor", devices: "only clients that an operator" }
-      for (const scope of scopes)
-        assert.include(shown, `${scope} ${whose[scope.split(":")[1] as keyof typeof whose]}`)
+      for (const scope of scopes) assert.include(shown, `${scope} ${whose[scope.split(":")[1] as keyof typeof whose]}`)
     })
   )
 

@@ -626,8 +626,14 @@ describe("a value on the wire", () => {
 
   it("that ends has ended at its end, and Retry-After is at least a second before", () => {
     const at = (millis: number) => new Date(1_000_000 + millis)
-    assert.deepStrictEqual([-1, 0, 1].map((left) => hasPassed(at(left), at(0))), [true, true, false])
-    assert.deepStrictEqual([-5000, 0, 1, 1000, 1001].map((left) => secondsUntil(at(left), at(0))), [1, 1, 1, 1, 2])
+    assert.deepStrictEqual(
+      [-1, 0, 1].map((left) => hasPassed(at(left), at(0))),
+      [true, true, false]
+    )
+    assert.deepStrictEqual(
+      [-5000, 0, 1, 1000, 1001].map((left) => secondsUntil(at(left), at(0))),
+      [1, 1, 1, 1, 2]
+    )
   })
 })
 
