@@ -151,6 +151,7 @@ describe("a note in Markdown", () => {
 
   it("keeps its other fields with its first part", () => {
     const [first, second] = entriesOf(`---\ntype: guide\nowner: Ann\n---\n${bytes(5000)}\n\n## B\n\nText.\n`)
+    assert.strictEqual(first!.title, "A")
     assert.match(first!.body, /```yaml\nowner: Ann\ntype: guide\n```$/)
     assert.deepInclude(second!, { body: "## B\n\nText.", title: "A: B", kind: "note" })
   })
