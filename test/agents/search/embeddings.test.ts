@@ -154,7 +154,7 @@ describe("the signs of a project's vectors", () => {
         "model",
         32
       )
-      for (const project of ["a", "b", "a", "c", "a", "b"]) yield* blocksOf(project)
+      for (const project of ["a", "b", "a", "b", "a", "c", "a", "b"]) yield* blocksOf(project)
       assert.deepStrictEqual(read, ["a", "b", "c", "b"])
     })
   )

@@ -168,11 +168,11 @@ describe("what a source has", () => {
   })
 
   it("is cut at the last blank line that fits, else between lines, else between characters", () => {
-    assert.deepStrictEqual(pieces("aaaa\n\nbbbb\ncccc\n\ndddd", 10), {
+    assert.deepStrictEqual(pieces("aaa\n\n\nbbbb\ncccc\n\ndddd", 10), {
       pieces: [
-        { from: 0, text: "aaaa" },
-        { from: 2, text: "bbbb\ncccc" },
-        { from: 5, text: "dddd" }
+        { from: 0, text: "aaa" },
+        { from: 3, text: "bbbb\ncccc" },
+        { from: 6, text: "dddd" }
       ]
     })
     assert.deepStrictEqual(pieces(`aaaa\n${"x".repeat(11)}`, 10), { tooLong: 1 })
