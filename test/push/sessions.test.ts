@@ -123,7 +123,7 @@ it.live("the first request of a session goes alone, because APNs allows no other
 it.live("a request waits for a stream that APNs allows, and its own time begins only then", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator({ streams: 1 })
-    const apns = yield* apnsOf(simulator, { deadline: Duration.millis(300) })
+    const apns = yield* apnsOf(simulator, { deadline: Duration.millis(250) })
     yield* sendMany(apns, 1)
     simulator.next.push("hang")
     assert.deepStrictEqual(yield* sendMany(apns, 2), ["timeout", 200])

@@ -151,6 +151,7 @@ describe("a note in Markdown", () => {
 
   it("keeps its other fields with its first part", () => {
     const [first, second] = entriesOf(`---\ntype: guide\nowner: Ann\n---\n${bytes(5000)}\n\n## B\n\nText.\n`)
+    assert.strictEqual(first!.title, "A")
     assert.match(first!.body, /```yaml\nowner: Ann\ntype: guide\n```$/)
     assert.deepInclude(second!, { body: "## B\n\nText.", title: "A: B", kind: "note" })
   })
@@ -167,11 +168,11 @@ describe("what a source has", () => {
   })
 
   it("is cut at the last blank line that fits, else between lines, else between characters", () => {
-    assert.deepStrictEqual(pieces("aaaa\n\nbbbb\ncccc\n\ndddd", 10), {
+    assert.deepStrictEqual(pieces("aaa\n\n\nbbbb\ncccc\n\ndddd", 10), {
       pieces: [
-        { from: 0, text: "aaaa" },
-        { from: 2, text: "bbbb\ncccc" },
-        { from: 5, text: "dddd" }
+        { from: 0, text: "aaa" },
+        { from: 3, text: "bbbb\ncccc" },
+        { from: 6, text: "dddd" }
       ]
     })
     assert.deepStrictEqual(pieces(`aaaa\n${"x".repeat(11)}`, 10), { tooLong: 1 })
@@ -373,7 +374,10 @@ layer(Service.layer)("import-memory", (it) => {
           status: "in_progress",
           assignee: "ann",
           dependencies: [blocks("bd-1", "parent-child"), blocks("bd-2"), blocks("bd-9", "related")],
-          comments: [{ id: 1, issue_id: "bd-1.1", author: "Bob", text: "Careful.", created_at: "2026-02-05T01:32:02Z" }]
+          comments: [
+            { id: 1, issue_id: "bd-1.1", author: "Bob", text: "Careful.", created_at: "1970-01-02T01:32:02Z" },
+            { id: 2, issue_id: "bd-1.1", author: "Ann", text: "I am.", created_at: "2026-02-05T01:32:02Z" }
+          ]
         }),
         issue("bd-2", { status: "closed", closed_at: "1970-01-02T01:32:02Z", close_reason: "Shipped" }),
         issue("bd-3", { status: "deferred", defer_until: "2027-01-01T00:00:00Z", title: "T".repeat(300) }),
@@ -382,7 +386,7 @@ layer(Service.layer)("import-memory", (it) => {
       )
       const options = { format: "beads", label: "shop" } as const
       const { counts, lines } = yield* bring(agent.project_id, { "issues.jsonl": file }, options)
-      assert.deepInclude(counts, { tasks_added: 4, entries_added: 1, notes_added: 1, skipped: 1 })
+      assert.deepInclude(counts, { tasks_added: 4, entries_added: 1, notes_added: 2, skipped: 1 })
       const [epic, child, closed, deferred] = lines.map(({ id }) => id!)
       const { task, notes } = (yield* agent.call("task_get", { id: child })).output
       assert.deepInclude(task, {
@@ -396,8 +400,13 @@ layer(Service.layer)("import-memory", (it) => {
         task.body,
         "Do it.\n\n## Design\n\nSo.\n\n## Acceptance criteria\n\nIt works.\n\n- beads: bd-1.1\n- related: bd-9"
       )
-      assert.strictEqual(notes[0].text, "Bob: Careful.")
-      assert.isBelow(Date.parse(notes[0].created_at), Date.parse("2026-01-01"))
+      assert.deepStrictEqual(
+        notes.map(({ created_at, text }: { created_at: string; text: string }) => [text, created_at.slice(0, 10)]),
+        [
+          ["Ann: I am.", "1970-01-03"],
+          ["Bob: Careful.", "1970-01-02"]
+        ]
+      )
       const sql = yield* SqlClient.SqlClient
       const [uncounted] = yield* sql`
         select (u.stored_bytes

@@ -68,5 +68,5 @@ export const lineOf = (value: unknown): string | undefined =>
 /** A list, or words between commas. */
 export const listOf = (value: unknown): ReadonlyArray<string> => {
   if (Array.isArray(value)) return value.flatMap((item) => lineOf(item) ?? [])
-  return (lineOf(value) ?? "").split(",").map((item) => item.trim())
+  return (lineOf(value) ?? "").split(",")
 }

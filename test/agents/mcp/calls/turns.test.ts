@@ -265,6 +265,10 @@ it.effect("callers of a project have half of its turns each for a minute after o
     // A refusal of whoever has the most calls changes nothing.
     assert.deepStrictEqual(yield* settle(calls("a", "calls", 4), calls("a", "calls", 1, 0)), { a: 4 })
     assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
+    // Nor does one of whoever has half of them.
+    const halves = [calls("a", "calls", 4), calls("b", "calls", 3), calls("b", "calls", 1, 0)]
+    assert.deepStrictEqual(yield* settle(...halves), { a: 4, b: 3 })
+    assert.deepStrictEqual(yield* settle(calls("a", "calls", 8)), { a: 4 })
     // A refusal of the other does.
     assert.deepStrictEqual(yield* settle(calls("a", "calls", 8), calls("b", "calls", 1, 0)), { a: 4 })
     assert.deepStrictEqual(yield* settle(calls("a", "calls", 8), calls("b", "calls", 8)), { a: 2, b: 2 })
