@@ -254,7 +254,7 @@ layer(Service.layer)("the reference at /docs", (it) => {
       for (const [name, field] of [
         ["memory_search", "limit optional 1 to 50"],
         ["task_create", "priority optional 0 to 4"],
-        ["task_create", "tags optional list of at most 64 B, at most 16"]
+        ["task_create", "tags optional list of string, at most 16"]
       ] as const)
         assert.include(visible(part(page, `tool-${name}`)), field)
     })
