@@ -12,6 +12,7 @@ import { type AddressInfo, createServer, type Server } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
+import { setImmediate } from "node:timers/promises"
 import { vi } from "vitest"
 import { postgresFiles } from "../../src/platform/database/embedded/PostgresFiles.ts"
 import { parent, pauseAfter, stop } from "../../src/platform/process/Parent.ts"
@@ -382,7 +383,9 @@ class Pretended extends EventEmitter {
 }
 
 /** What was resumed or forked comes to a rest. */
-const settled = TestClock.withLive(Effect.sleep("1 millis"))
+const settled = Effect.promise(async () => {
+  for (let turns = 0; turns < 100; turns++) await setImmediate()
+})
 
 /** The workers of a parent, in the order of their start; both of the first ones serve. */
 const pretended = Effect.gen(function* () {
