@@ -5,7 +5,9 @@ import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
 import { join } from "node:path"
+import { vi } from "vitest"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { lines, longestLine } from "../../src/platform/backups/BackupLines.ts"
 import { backUpForever, Backups } from "../../src/platform/backups/Backups.ts"
@@ -125,16 +127,14 @@ describe("a disk that does not answer", () => {
   it.effect("is said to, after two seconds by what reports and after five minutes by what works", () =>
     Effect.gen(function* () {
       const folder = yield* temporaryFolder
-      const name = nameOf(now)
-      fs.writeFileSync(join(folder, name), "a backup")
-      const result = join(folder, `${name}.checked`)
-      // Whoever opens it waits for another end.
-      execFileSync("mkfifo", [result])
-      yield* Effect.addFinalizer(() => Effect.sync(() => fs.closeSync(fs.openSync(result, "r+"))))
+      fs.writeFileSync(join(folder, nameOf(now)), "a backup")
+      const open = vi.spyOn(fs.promises, "open").mockReturnValue(new Promise(() => {}))
+      syncBuiltinESMExports()
+      yield* Effect.addFinalizer(() => Effect.sync(() => (open.mockRestore(), syncBuiltinESMExports())))
       const { state } = yield* backupsOf(folder)
       const reporting = yield* Effect.forkChild(state)
       const working = yield* Effect.forkChild(list(folder))
-      yield* TestClock.withLive(Effect.sleep("50 millis"))
+      yield* Effect.repeat(TestClock.withLive(Effect.sleep("1 millis")), { until: () => open.mock.calls.length === 2 })
       yield* TestClock.adjust("1999 millis")
       assert.isUndefined(reporting.pollUnsafe())
       yield* TestClock.adjust("1 millis")

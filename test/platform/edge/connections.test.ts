@@ -216,7 +216,9 @@ describe("a server", () => {
       )
       const server = listens.mock.contexts[0] as BoundedServer
       assert.deepStrictEqual([server.timeout, server.maxConnections], [10_000, 7])
-      yield* Context.get(services, HttpServer.HttpServer).serve(Effect.never).pipe(Scope.provide(scope))
+      yield* Context.get(services, HttpServer.HttpServer)
+        .serve(Effect.interruptible(Effect.never))
+        .pipe(Scope.provide(scope))
       const asked = once(server, "request")
       const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {})
       socket.resume().write(get())
