@@ -540,7 +540,7 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
 
 describe("a command that is sent", () => {
   const origin = "https://bridges.example"
-  const settled = TestClock.withLive(Effect.sleep("1 millis"))
+  const settled = Effect.repeat(TestClock.withLive(Effect.sleep("1 millis")), { times: 10 })
   /** The command under way, and how often it was sent so far. */
   const sent = Effect.fnUntraced(function* (
     answer: () => Response | Promise<Response>,

@@ -1,6 +1,6 @@
 /** The service keeps answering while the database is away, and recovers by itself (decisions.md, Database outages). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Layer, Redacted, Schedule } from "effect"
+import { Context, Deferred, Effect, Fiber, Redacted, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes } from "node:crypto"
@@ -137,31 +137,6 @@ layer(Service.layer)("without its database the service", (it) => {
       yield* line.cut
       const answer = yield* send(`${on.url}/bridge/v1/enrollment/proofs`, { key: "k", body: "{" })
       assert.deepStrictEqual([answer.status, answer.code], [400, "invalid_request"])
-    })
-  )
-})
-
-layer(TestDatabase.layer)("a database connection that goes silent", (it) => {
-  it.effect("before COMMIT fails the transaction and frees its place in the pool", () =>
-    Effect.gen(function* () {
-      const { database, host, port, username } = yield* TestDatabase
-      const line = yield* relay({ path: `${host}/.s.PGSQL.${port}` })
-      const pool = yield* Layer.build(
-        connected({ host: "127.0.0.1", port: line.port, username, database }, { pooler: false, poolSize: 1 })
-      )
-      const sql = Context.get(pool, SqlClient.SqlClient)
-      const silent = yield* Deferred.make<void>()
-      // A connection that is open now stays silent; new ones work.
-      const silence = Effect.all([line.blackhole, line.heal, Deferred.succeed(silent, undefined)])
-      const failing = yield* Effect.forkChild(Effect.flip(sql.withTransaction(Effect.andThen(sql`select 1`, silence))))
-      yield* Deferred.await(silent)
-      const passing = Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("10 millis")))
-      // Five seconds for COMMIT, as many for ROLLBACK, and some that pass while the driver works.
-      yield* Effect.repeat(passing, { until: () => failing.pollUnsafe() !== undefined, times: 45 })
-      assert.isDefined(failing.pollUnsafe())
-      const error = yield* Fiber.join(failing)
-      assert.strictEqual(error.reason._tag, "ConnectionError")
-      assert.deepStrictEqual(yield* sql`select 1 as answer`, [{ answer: 1 }])
     })
   )
 })

@@ -13,7 +13,7 @@ import { postgresFiles } from "../../../../src/platform/database/embedded/Postgr
 import { beside, chaos, draw, ledger, percentile, scratch, server, size, sliced, until } from "../harness.ts"
 import { makeLoad } from "../parts/Load.ts"
 
-const kills = size(10, 2)
+const kills = size(10, 1)
 const writes = size(5000, 100)
 const clients = size(16, 6)
 const bound = sliced ? Infinity : 10_000

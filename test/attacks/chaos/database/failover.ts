@@ -117,7 +117,12 @@ const attack = Effect.gen(function* () {
   const series = { proxied: load.acknowledgedAt, named: other.acknowledgedAt, bare: bare.acknowledgedAt }
 
   const given = { on, load, project_id }
-  const enrolling = yield* newcomers({ ...given, rest: 300, most: size(2000, 200), replicas: [proxied, named] })
+  const enrolling = yield* newcomers({
+    ...given,
+    rest: size(300, 1500),
+    most: size(2000, 200),
+    replicas: [proxied, named]
+  })
   const renewing = yield* refreshing({ ...given, rest: 1000 })
   const { port: hook } = receiver.address() as AddressInfo
   yield* Context.get(on.services, Channels).create({
