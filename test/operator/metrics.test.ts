@@ -213,6 +213,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { scrape, server } = yield* withMetrics
+      yield* traffic(server)
       const [token] = yield* traffic(server)
       const bridge = yield* sql<{ identity_id: string }>`
         select identity_id from bridge_token where state = 'active' order by created_at desc limit 1`

@@ -322,8 +322,12 @@ it.effect.each([["--kind=webhook"], ["--kind=webhook --out=OUT --secret-file=IN"
   "create-channel asks nothing with %s",
   ([flags]) =>
     Effect.gen(function* () {
+      const folder = yield* temporary
+      const [file, out] = ["secret", "out"].map((name) => join(folder, name))
+      writeFileSync(file!, whsec(24))
       const asked: Array<unknown> = []
-      const command = `create-channel --project=${uuid} --url=https://ntfy.example/topic ${flags}`
+      const given = flags.replace("IN", file!).replace("OUT", out!)
+      const command = `create-channel --project=${uuid} --url=https://ntfy.example/topic ${given}`
       const { failed } = yield* typed(noting(asked), ...command.split(" "))
       assert.notStrictEqual(failed, "")
       assert.deepStrictEqual(asked, [])
