@@ -471,9 +471,11 @@ describe("several processes", () => {
       workers[3]!.says({ say: "ready" })
       yield* settled
       assert.deepStrictEqual(workers[0]!.heard.at(-1), { say: "retire" })
-      yield* TestClock.adjust("17 seconds")
-      workers[0]!.process.kill("SIGTERM")
+      yield* TestClock.adjust("17999 millis")
+      assert.deepStrictEqual(workers[0]!.signals, [])
+      yield* TestClock.adjust("1 millis")
       yield* settled
+      assert.deepStrictEqual(workers[0]!.signals, ["SIGKILL"])
       // The place of the other one is next.
       assert.strictEqual(workers.length, 5)
     })
