@@ -213,7 +213,7 @@ layer(Service.layer)("a session", (it) => {
       const start = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
       assert.isNull(yield* lastVisit)
       yield* TestClock.adjust("30 minutes")
-      assert.isNull(yield* lastVisit)
+      for (let again = 0; again < 2; again += 1) assert.isNull(yield* lastVisit)
       yield* TestClock.adjust(30 * 60_000 + 1)
       for (let again = 0; again < 2; again += 1) assert.strictEqual(yield* lastVisit, start + 30 * 60_000)
     })
