@@ -299,6 +299,7 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
     }
   })
   const about = (key: string, value: string) => `update audit_event set subject = '{"${key}": "${value}"}'`
+  const beside = (first: string, key: string) => `update audit_event set subject = '{"${first}": "y", "${key}": "x"}'`
   for (const [which, filter] of [
     ["", {}],
     [" among those of its kind", { actions: ["test", "other"] }]
@@ -312,6 +313,9 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
             .split(" ")
             .map((key) => [`by its ${key}`, about(key, "x")])
         ),
+        "by its channel_id": about("channel_id", "x"),
+        "by the credential with which a Bridge enrolled": beside("bridge_id", "credential_id"),
+        "by the passkey that opened a session": beside("session_id", "person_key_id"),
         "by who did it": `${about("task_id", "y")}; update audit_event set actor = 'bridge:x'`
       },
       actsNotOn: {
