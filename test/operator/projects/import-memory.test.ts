@@ -1,6 +1,7 @@
 /** `import-memory` and `export-project --format markdown` as an operator runs them, on files as other programs write them. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { Effect } from "effect"
 import {
   mkdirSync,
   readdirSync,
@@ -14,6 +15,7 @@ import {
 } from "node:fs"
 import { dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { sourceFiles } from "../../../cli/support/files/SourceFiles.ts"
 import { packageRoot } from "../../support/run/Root.ts"
 import { refusal, result, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 
@@ -142,6 +144,13 @@ describe("import-memory", () => {
     expect(refusal(ended)).toEqual([1, "file_error"])
     expect(JSON.parse(ended.stderr).error.message).toContain(message)
     expect(await query("select 1 from memory_entry where title = 'Hostile'")).toEqual([])
+  })
+
+  it("refuses a folder of more than 50,000 notes before it reads any", async () => {
+    const root = folder()
+    for (let n = 0; n <= 50_000; n++) writeFileSync(join(root, `${n}.md`), "")
+    const { message } = await Effect.runPromise(Effect.flip(sourceFiles(root, "markdown")))
+    expect(message).toBe(`${root} has more than 50000 notes.`)
   })
 
   it("refuses issues behind a link that leads out, and reads them behind one that does not", async () => {
