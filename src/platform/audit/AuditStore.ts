@@ -105,11 +105,9 @@ export const make = (sql: SqlClient.SqlClient) => {
   const firstOf = (keys: ReadonlyArray<string>) => `coalesce(${keys.map((key) => `subject ->> '${key}'`).join(", ")})`
 
   /** As the indexes have them (migrations/0034_console_lists.sql and migrations/0051_audit_subjects.sql). */
-  const aboutIds = [
-    `substring(actor from position(':' in actor) + 1)`,
-    firstOf(subjects),
-    firstOf(otherSubjects)
-  ].map((id) => sql.literal(id))
+  const aboutIds = [`substring(actor from position(':' in actor) + 1)`, firstOf(subjects), firstOf(otherSubjects)].map(
+    (id) => sql.literal(id)
+  )
 
   return { insertDone, count, list }
 }
