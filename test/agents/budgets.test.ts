@@ -429,6 +429,23 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
   )
 })
 
+/** Takes every connection of the pool. Returns what gives them back. */
+const takeAllConnections = Effect.gen(function* () {
+  const { services } = yield* Service
+  const sql = Context.get(services, SqlClient.SqlClient)
+  const done = yield* Deferred.make<void>()
+  const holding = yield* Effect.forEach(indexes(Context.get(services, Settings).database.poolSize), () =>
+    Effect.gen(function* () {
+      const held = yield* Deferred.make<void>()
+      const hold = Effect.andThen(Deferred.succeed(held, undefined), Deferred.await(done))
+      const fiber = yield* Effect.forkChild(sql.withTransaction(hold))
+      yield* Deferred.await(held)
+      return fiber
+    })
+  )
+  return Effect.andThen(Deferred.succeed(done, undefined), Fiber.joinAll(holding))
+})
+
 layer(Service.layer)("a search", (it) => {
   it.effect("asks for the rarest words of a long query", () =>
     Effect.gen(function* () {
@@ -486,25 +503,25 @@ layer(Service.layer)("a search", (it) => {
       const agent = yield* agentWith({})
       const { id } = yield* agent.note("walrus")
       const { services } = yield* Service
-      const sql = Context.get(services, SqlClient.SqlClient)
-      const { poolSize } = Context.get(services, Settings).database
-      const done = yield* Deferred.make<void>()
-      const holding = yield* Effect.forEach(indexes(poolSize), () =>
-        Effect.gen(function* () {
-          const held = yield* Deferred.make<void>()
-          const hold = Effect.andThen(Deferred.succeed(held, undefined), Deferred.await(done))
-          const fiber = yield* Effect.forkChild(sql.withTransaction(hold))
-          yield* Deferred.await(held)
-          return fiber
-        })
-      )
+      const release = yield* takeAllConnections
       const search = Context.get(services, Memory).search(agent, { query: "walrus" })
       const searching = yield* Effect.forkChild(search, { startImmediately: true })
       yield* TestClock.adjust("3 seconds")
-      yield* Deferred.succeed(done, undefined)
+      yield* release
       const { entries } = yield* Fiber.join(searching)
       assert.strictEqual(entries[0]!.id, id)
-      yield* Fiber.joinAll(holding)
+    })
+  )
+
+  it.effect("that takes longer than a second while the database answers nobody is not the query's fault", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const release = yield* takeAllConnections
+      const limited = withinLimit(Context.get(services, SqlClient.SqlClient))
+      const searching = yield* Effect.forkChild(Effect.flip(limited(Effect.never)), { startImmediately: true })
+      yield* TestClock.adjust("1250 millis")
+      assert.strictEqual((yield* Fiber.join(searching))._tag, "bridge_persistence_error")
+      yield* release
     })
   )
 
@@ -514,7 +531,8 @@ layer(Service.layer)("a search", (it) => {
         readFile("package.json", () => resume(Effect.succeed("found")))
       )
       const stall = Effect.sync(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100))
-      const [found] = yield* TestClock.withLive(Effect.all([withinLimit(answer), stall], { concurrency: 2 }))
+      const limited = withinLimit(Context.get((yield* Service).services, SqlClient.SqlClient))
+      const [found] = yield* TestClock.withLive(Effect.all([limited(answer), stall], { concurrency: 2 }))
       assert.strictEqual(found, "found")
     })
   )
