@@ -18,7 +18,8 @@ import { ServiceUrl } from "../../cli/support/remote/Target.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
 import { Commands, type RemoteCommand } from "../../src/operator/Commands.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
-import { findToken, format } from "../../src/platform/crypto/Tokens.ts"
+import { format } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { command, makeOperatorToken } from "../support/people/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
@@ -130,7 +131,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const files = ["one", "reader", ...readdirSync(join(home, "several")).map((name) => join("several", name))]
       const secrets = files.map((name) => readFileSync(join(home, name), "utf8").trim())
       assert.strictEqual(secrets.length, 5)
-      assert.deepStrictEqual([...new Set(secrets.map(findToken))], ["sbe", "spt"])
+      assert.deepStrictEqual([...new Set(secrets.map((secret) => findSecret(secret)))], ["sbe", "spt"])
       for (const secret of secrets) assert.notInclude(recorded.join("\n"), secret)
       assert.strictEqual(findToken(recorded.join("\n")), undefined)
       const { sql } = { sql: yield* SqlClient.SqlClient }

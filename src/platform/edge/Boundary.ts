@@ -95,7 +95,7 @@ export class Boundary extends Context.Service<
               const since = yield* Clock.monotonicTimeNanos
               const address = addresses.of(request)
               const network = networkOf(address)
-              const userAgent = loggable(request.headers["user-agent"] ?? "").slice(0, 200)
+              const userAgent = loggable(request.headers["user-agent"] ?? "")
               return yield* answered(request, requestId, since, templateOf, handled).pipe(
                 trace(requestId),
                 Effect.updateContext((context: Context.Context<R>) =>
@@ -200,8 +200,8 @@ const measure = (template = "unknown", method: string, status: number, since: bi
 /** Lines about refusals, of one address and of all together; of further ones only their number is logged. */
 const lineRate = { perSecond: 20, burst: 200 }
 const allLinesRate = { perSecond: 100, burst: 1000 }
-/** Characters of a path in a line. */
-const longestPath = 200
+/** Characters of a path or user agent that are kept. */
+const longestLogged = 200
 
 /** A span without the URL and the headers, which can hold secrets; nothing if no spans are exported. */
 const tracer = Effect.map(
@@ -227,7 +227,7 @@ const recorder = Effect.gen(function* () {
 
   const record = Effect.fnUntraced(function* (level: "Info" | "Debug", request: Request, response: Response) {
     const { address, network } = yield* Caller
-    const path = loggable(request.url.split("?")[0]!).slice(0, longestPath)
+    const path = loggable(request.url.split("?", 1)[0]!)
     const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
     // While the database is away every request is answered like this; its cause has lines of its own.
     if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
@@ -257,4 +257,8 @@ const codeOf = ({ body, status }: HttpServerResponse.HttpServerResponse): { read
  * A path or user agent as it may be logged and recorded: clients put secrets into both by mistake, and no word of ours is
  * longer than a UUID; what a terminal obeys is escaped.
  */
-const loggable = (text: string) => escaped(text.replaceAll(/[^/\s]{37,}/g, "<redacted>"), "line")
+const loggable = (text: string) => {
+  // Before it is escaped, which takes ten times as long for each character.
+  const kept = text.replaceAll(/[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
+  return escaped(kept, "line").slice(0, longestLogged)
+}

@@ -111,7 +111,7 @@ describe.concurrent("a connection", () => {
 
   it.effect("with more than eight requests in work is closed, and the work of all of them ends", () =>
     Effect.gen(function* () {
-      for (const more of ["", "Expect: 100-continue\r\n"]) {
+      for (const more of ["", "Expect: 100-continue\r\n", "Expect: what nobody knows\r\n"]) {
         const begun: Array<ServerResponse> = []
         const ended: Array<ServerResponse> = []
         const { open } = yield* serving((_, response) => {
@@ -127,6 +127,24 @@ describe.concurrent("a connection", () => {
           [0, 1, 2, 3, 4, 5, 6, 7]
         )
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("gets 400 to a request without Host, and is closed", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const { open } = yield* serving((_, response) => {
+        asked++
+        response.end()
+      })
+      const socket = open("GET / HTTP/1.1\r\n\r\n".repeat(3000))
+      let text = ""
+      socket.on("data", (chunk) => (text += chunk))
+      assert.isTrue(yield* closesWithin(socket, 10 * stalled))
+      assert.isAtMost(text.split("HTTP/1.1 400 Bad Request").length - 1, 1)
+      assert.strictEqual(asked, 0)
+      const older = open("GET / HTTP/1.0\r\n\r\n")
+      assert.match(String((yield* Effect.promise(() => once(older, "data")))[0]), /^HTTP\/1.1 200 /)
     }).pipe(Effect.scoped)
   )
 

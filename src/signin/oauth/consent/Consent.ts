@@ -93,6 +93,9 @@ interface Decision extends Submission {
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
+/** How many characters of a label are searched for a secret. 64 are kept. */
+const searchedOfLabel = 1000
+
 /** Of one project token. Each entry may become a grant, and each change of a choice leaves an audit row: both stay for weeks. */
 const signInRate = { perSecond: 1 / 6, burst: 150 }
 
@@ -279,7 +282,7 @@ export class Consent extends Context.Service<
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
         const client = yield* clientOf(request)
-        if (findSecret(visit.label ?? "", now) !== undefined) {
+        if (findSecret((visit.label ?? "").slice(0, searchedOfLabel), now) !== undefined) {
           return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
         }
         return yield* decideFor(visit, Option.some(client))
