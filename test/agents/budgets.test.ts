@@ -517,7 +517,7 @@ layer(Service.layer)("a search", (it) => {
     Effect.gen(function* () {
       const { services } = yield* Service
       const release = yield* takeAllConnections
-      const limited = withinLimit(Context.get(services, SqlClient.SqlClient))
+      const limited = withinLimit(Context.get(services, SqlClient.SqlClient)`select 1`)
       const searching = yield* Effect.forkChild(Effect.flip(limited(Effect.never)), { startImmediately: true })
       yield* TestClock.adjust("1250 millis")
       assert.strictEqual((yield* Fiber.join(searching))._tag, "bridge_persistence_error")
@@ -531,7 +531,7 @@ layer(Service.layer)("a search", (it) => {
         readFile("package.json", () => resume(Effect.succeed("found")))
       )
       const stall = Effect.sync(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100))
-      const limited = withinLimit(Context.get((yield* Service).services, SqlClient.SqlClient))
+      const limited = withinLimit(Effect.void)
       const [found] = yield* TestClock.withLive(Effect.all([limited(answer), stall], { concurrency: 2 }))
       assert.strictEqual(found, "found")
     })

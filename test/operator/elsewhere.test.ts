@@ -133,7 +133,7 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       assert.strictEqual(secrets.length, 5)
       assert.deepStrictEqual([...new Set(secrets.map((secret) => findSecret(secret)))], ["sbe", "spt"])
       for (const secret of secrets) assert.notInclude(recorded.join("\n"), secret)
-      assert.strictEqual(findToken(recorded.join("\n")), undefined)
+      assert.strictEqual(findSecret(recorded.join("\n")), undefined)
       const { sql } = { sql: yield* SqlClient.SqlClient }
       const [stored] = yield* sql`
         select sha256(${secrets[0]}::bytea) = credential_hash as same from bridge_enrollment_credential

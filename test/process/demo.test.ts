@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { compileCache } from "../support/service/ServiceAdmin.ts"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 
 it.effect(
   "the demo runs every scene and prints no secret",
@@ -23,7 +23,7 @@ it.effect(
       )
       assert.strictEqual(code, 0, stdout)
       assert.match(stdout, /^26 scenes passed: every response was as the protocol requires\.$/m)
-      assert.isUndefined(findToken(stdout))
+      assert.isUndefined(findSecret(stdout))
       assert.notMatch(stdout, /(nonce|signature)_b64":"[^…]/)
       const [, notification] = /^ {2}APNs .*\n {4}(.*)$/m.exec(stdout) ?? []
       assert.include(notification, `"loc-key":"N_TASK_NEEDS_DECISION_BODY"`)

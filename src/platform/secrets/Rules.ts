@@ -223,7 +223,11 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "A[KS]IA[A-Z2-7]{16}",
     holds: (text, at) => isRandomId(text, at) && hasAwsSecret(text)
   },
-  { kind: "anthropic_key", begins: "sk-ant-", holds: form("sk-ant-[a-z]{2,8}\\d\\d-(?=([\\w-]{80,130}))\\1(?![\\w-])") },
+  {
+    kind: "anthropic_key",
+    begins: "sk-ant-",
+    holds: form("sk-ant-[a-z]{2,8}\\d\\d-(?=([\\w-]{80,130}))\\1(?![\\w-])")
+  },
   {
     kind: "openai_key",
     begins: "sk-",
@@ -282,9 +286,7 @@ export const rules: ReadonlyArray<Rule> = [
   }))
 ]
 
-const jwkPart = form(
-  `\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:\\s{0,3}\\\\{0,3}["']([\\w-]{40,1000})\\\\{0,3}["']`
-)
+const jwkPart = form(`\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:\\s{0,3}\\\\{0,3}["']([\\w-]{40,1000})\\\\{0,3}["']`)
 const isRandomId = form(
   "A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])",
   (value) => !value.includes("EXAMPLE") && new Set(value).size > 6

@@ -138,8 +138,9 @@ layer(Service.layer)("continuity_context", (it) => {
     ...repositories: ReadonlyArray<string | undefined>
   ) {
     let task = yield* a.task(title)
-    for (const repository of repositories) {
-      task = (yield* a.update(task, { receipt: receiptIn(repository) })).output.task
+    for (const [n, repository] of repositories.entries()) {
+      const receipt = { ...receiptIn(repository), session_ref: `session ${n}` }
+      task = (yield* a.update(task, { receipt })).output.task
     }
   })
   const [ours, theirs] = ["git@github.com:acme/shop.git", "https://github.com/acme/site"]

@@ -18,7 +18,8 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { read, replaceAll } from "../../../src/client/connect/ConfigFile.ts"
-import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
+import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../../src/platform/secrets/Secrets.ts"
 import { Service } from "../../support/service/Service.ts"
 import { folder } from "../../support/bridges/BridgeProcess.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
@@ -33,7 +34,7 @@ const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessE
         const options = { cwd: home, env: { PATH: process.env["PATH"], HOME: home, ...env } }
         const shell = ["-c", `${limits}; exec "$0" "$@"`, process.execPath, program, "connect", ...args]
         const child = execFile("/bin/sh", shell, options, (_, out, err) => {
-          assert.isUndefined(findToken(out + err))
+          assert.isUndefined(findSecret(out + err))
           done({ code: child.exitCode, out, err })
         })
       })

@@ -2,15 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted, Schema } from "effect"
 import { inspect } from "node:util"
 import { equal, sha256 } from "../../../src/platform/crypto/Sha256.ts"
-import {
-  format,
-  hash,
-  isToken,
-  kindOf,
-  kinds,
-  mint,
-  type TokenKind
-} from "../../../src/platform/crypto/Tokens.ts"
+import { format, hash, isToken, kindOf, kinds, mint, type TokenKind } from "../../../src/platform/crypto/Tokens.ts"
 import { findSecret } from "../../../src/platform/secrets/Secrets.ts"
 
 const everyKind = Object.keys(kinds) as ReadonlyArray<TokenKind>
