@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inject } from "vitest"
 import { TestDatabase } from "../database/TestDatabase.ts"
+import { compiledIn } from "../run/Root.ts"
 
 const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
 
@@ -19,7 +20,7 @@ export const secrets = {
 }
 
 /** Shared by all runs, so that only the first one compiles the command. */
-export const compileCache = join(tmpdir(), "service-admin-test-compiled")
+export const compileCache = compiledIn("service-admin-test-compiled")
 
 export interface Ended {
   /** 130 for SIGINT. */
