@@ -4,7 +4,6 @@ import { once } from "node:events"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
-import { compileCache } from "../support/service/ServiceAdmin.ts"
 
 const folder = join(import.meta.dirname, "chaos")
 // The races run as tests of their own, in races/, and those of backups in operator/backups/automatic.test.ts. The
@@ -41,7 +40,7 @@ for (const [index, lane] of lanes.entries())
     for (const file of lane)
       it(`sees no violation: ${file}`, { timeout: 180_000, concurrent: false }, async (context) => {
         const script = spawn(process.execPath, [join(folder, file)], {
-          env: { NODE_COMPILE_CACHE: compileCache, ...process.env, SLICE: "1" },
+          env: { ...process.env, SLICE: "1" },
           stdio: ["ignore", "pipe", "inherit"]
         })
         const [line, [code]] = await Promise.all([text(script.stdout), once(script, "exit")])

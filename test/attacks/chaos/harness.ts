@@ -40,12 +40,10 @@ import { Journal } from "../../../src/client/bridge/Journal.ts"
 import { freePort } from "../../support/network/FreePort.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
 import { workersOf } from "../../support/run/Proc.ts"
+import { compileCache, packageRoot as root } from "../../support/run/Root.ts"
 import { main } from "../../support/service/processes/Main.ts"
-import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 export { freePort }
-
-const root = join(import.meta.dirname, "../../..")
 
 export class ChaosError extends Data.TaggedError("ChaosError")<{ readonly message: string }> {}
 

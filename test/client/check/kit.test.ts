@@ -17,7 +17,6 @@ import { mint } from "../../../src/platform/crypto/Tokens.ts"
 import { goBridge } from "../../support/bridges/GoBridge.ts"
 import { blocks, read } from "../../support/run/Markdown.ts"
 import { packageRoot } from "../../support/run/Root.ts"
-import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "check-bridge-test-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -32,7 +31,7 @@ const adapter = (name: string, program: string) => {
 
 const check = (command: ReadonlyArray<string>, lifetime = 10) => ({
   command,
-  environment: { ...process.env, NODE_COMPILE_CACHE: compileCache },
+  environment: process.env,
   mint: (kind: "sbe" | "sbt") => Redacted.value(Effect.runSync(mint(kind))),
   lifetime
 })
