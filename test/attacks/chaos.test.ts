@@ -1,9 +1,13 @@
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Effect, Exit, Scope } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { readdirSync } from "node:fs"
+import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
+import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
+import { dataFolder } from "../support/database/PostgresUser.ts"
+import { main } from "../support/service/processes/Main.ts"
 
 const folder = join(import.meta.dirname, "chaos")
 // The races run as tests of their own, in races/, and those of backups in operator/backups/automatic.test.ts. The
@@ -35,12 +39,26 @@ const length = (lane: ReadonlyArray<string>) => lane.reduce((sum, file) => sum +
 for (const file of scripts.toSorted((a, b) => secondsOf(b) - secondsOf(a)))
   lanes.toSorted((a, b) => length(a) - length(b))[0]!.push(file)
 
+const scope = Scope.makeUnsafe()
+afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+/** Each script begins with a copy of this data folder, instead of making and migrating a database. */
+let begun: string
+beforeAll(async () => {
+  begun = await Effect.runPromise(Scope.provide(dataFolder(), scope))
+  const env = { ...process.env, SERVICE_DATA_DIR: begun, SERVICE_PORT: "0" }
+  const service = spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "inherit"] })
+  createInterface(service.stdout).on("line", (line) => line.includes('"Ready"') && service.kill("SIGTERM"))
+  await once(service, "exit")
+})
+/** A copy would name the original's files, where PostgreSQL had to move them. */
+const canCopy = () => existsSync(join(begun, "postgres"))
+
 for (const [index, lane] of lanes.entries())
   describe.concurrent(`a slice of each chaos script, lane ${index + 1}`, () => {
     for (const file of lane)
       it(`sees no violation: ${file}`, { timeout: 180_000, concurrent: false }, async (context) => {
         const script = spawn(process.execPath, [join(folder, file)], {
-          env: { ...process.env, SLICE: "1" },
+          env: { ...process.env, SLICE: "1", ...(canCopy() && { SLICE_DATA: begun }) },
           stdio: ["ignore", "pipe", "inherit"]
         })
         const [line, [code]] = await Promise.all([text(script.stdout), once(script, "exit")])
