@@ -5,7 +5,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statfsSync } from "node:fs"
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs"
 import { freemem } from "node:os"
 import { join } from "node:path"
 import type { TestProject } from "vitest/node"
@@ -52,6 +52,8 @@ const room = 6 * 2 ** 30
  */
 const useMemory = () => {
   if (process.env["TMPDIR"] !== undefined || !existsSync(memory)) return
+  // Some tests run a program that they have put there.
+  if (/ \/dev\/shm \S+ \S*\bnoexec\b/.test(readFileSync("/proc/mounts", "utf8"))) return
   for (const name of readdirSync(memory)) {
     const [, pid] = /^tests-(\d+)-/.exec(name) ?? []
     // A killed run has left it.
