@@ -69,7 +69,7 @@ const shapeOf = ({ app, person, project_id }: World & Partial<WholeWorld>) =>
       ...grantTables.map((table) =>
         rowsOf(table, "grant_id in (select grant_id from oauth_grant where project_id = $1)")
       ),
-      "select 'count ' || sum(active) from memory_count where project_id = $1",
+      "select 'count ' || coalesce(sum(active), 0) from memory_count where project_id = $1",
       "select 'client ' || (disabled_at is null) from oauth_client where client_id in ($2, $3)"
     ],
     [project_id, app?.client_id ?? person.client_id, person.client_id]
