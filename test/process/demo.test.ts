@@ -3,7 +3,6 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
-import { compileCache } from "../support/service/ServiceAdmin.ts"
 import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 
 it.effect(
@@ -13,11 +12,9 @@ it.effect(
       const { code, stdout } = yield* Effect.promise(
         () =>
           new Promise<{ readonly code: number; readonly stdout: string }>((resolve) => {
-            const child = execFile(
-              process.execPath,
-              [join(import.meta.dirname, "../../scripts/demo.ts")],
-              { env: { NODE_COMPILE_CACHE: compileCache, ...process.env } },
-              (_, stdout, stderr) => resolve({ code: child.exitCode ?? 1, stdout: stdout + stderr })
+            const demo = join(import.meta.dirname, "../../scripts/demo.ts")
+            const child = execFile(process.execPath, [demo], (_, stdout, stderr) =>
+              resolve({ code: child.exitCode ?? 1, stdout: stdout + stderr })
             )
           })
       )
