@@ -16,7 +16,7 @@ import { fingerprint, generateKeyPair } from "../../src/client/Crypto.ts"
 import { Journal } from "../../src/client/bridge/Journal.ts"
 import * as OAuthClient from "../../src/client/OAuthClient.ts"
 import { BaseUrl, type Enrolled, lifetimeOf } from "../../src/client/bridge/State.ts"
-import { refuse } from "../../src/wire/bridges/RotationApi.ts"
+import { refuse, type Self } from "../../src/wire/bridges/RotationApi.ts"
 
 /** Answers one after another; the last one stays. `asked` gets how each request follows redirects. */
 const answering = (answers: ReadonlyArray<() => Response>, asked: Array<RequestInit> = []) =>
@@ -40,6 +40,18 @@ const silent = (asked: Array<HttpClientRequest.HttpClientRequest> = []) =>
 const always = (share: number) =>
   Effect.provideService(Random.Random, { nextIntUnsafe: () => share, nextDoubleUnsafe: () => share })
 
+const itself: typeof Self.Encoded = {
+  project_id: randomUUID(),
+  bridge_id: "b",
+  device_id: "d",
+  display_name: "n",
+  account_references: [],
+  scope: "bridge:transport",
+  token_id: randomUUID(),
+  expires_at: "2026-11-27T12:00:00Z",
+  pending_rotation: null
+}
+
 /** Lets fork and network go on, which ignore TestClock. */
 const wink = TestClock.withLive(Effect.sleep("1 millis"))
 
@@ -52,8 +64,7 @@ describe("a request of the reference Bridge", () => {
         Layer.provide(Layer.mock(Journal, { keys: Effect.succeed(keys) }))
       )
       return yield* Effect.flatMap(Client, ({ self }) => self("https://bridge.example", Redacted.make("sbt_x"))).pipe(
-        Effect.provide(client),
-        Effect.flip
+        Effect.provide(client)
       )
     })
 
@@ -62,7 +73,8 @@ describe("a request of the reference Bridge", () => {
     (status) =>
       Effect.gen(function* () {
         const asked: Array<RequestInit> = []
-        const failing = yield* Effect.forkChild(selfAt(answering([() => new Response("busy", { status })], asked)))
+        const busy = answering([() => new Response("busy", { status })], asked)
+        const failing = yield* Effect.forkChild(Effect.flip(selfAt(busy)))
         // Between two pauses the request is signed, which takes real time.
         while (failing.pollUnsafe() === undefined) {
           yield* TestClock.adjust("10 seconds")
@@ -76,8 +88,18 @@ describe("a request of the reference Bridge", () => {
   it.effect("is not repeated after any other answer, and follows no redirect with its credential", () =>
     Effect.gen(function* () {
       const asked: Array<RequestInit> = []
-      yield* selfAt(answering([() => new Response("gone", { status: 404 })], asked))
+      yield* Effect.flip(selfAt(answering([() => new Response("gone", { status: 404 })], asked)))
       assert.deepStrictEqual(asked, [{ redirect: "error" }])
+    })
+  )
+
+  it.effect("is dated by its answer, or by this machine's clock if the answer has no Date", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(5000)
+      const answered = (headers: Record<string, string>) =>
+        Effect.map(selfAt(answering([() => Response.json(itself, { headers })])), ({ at }) => at.getTime())
+      assert.strictEqual(yield* answered({ date: "Thu, 26 Nov 2026 12:00:00 GMT" }), Date.UTC(2026, 10, 26, 12))
+      assert.strictEqual(yield* answered({}), 5000)
     })
   )
 

@@ -1,7 +1,7 @@
 /** Several processes behind one port (SERVICE_PROCESSES): the parent and its workers. */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlClient } from "effect/sql"
-import { Cause, ConfigProvider, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule } from "effect"
+import { Cause, ConfigProvider, Context, Deferred, Effect, Exit, Fiber, Layer, Option, Schedule } from "effect"
 import { TestClock } from "effect/testing"
 import { spawn } from "node:child_process"
 import cluster, { type Worker } from "node:cluster"
@@ -19,6 +19,7 @@ import { parent, pauseAfter, stop } from "../../src/platform/process/Parent.ts"
 import { workersAt } from "../../src/platform/process/PortHolder.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import type { Message } from "../../src/platform/workers/Messages.ts"
+import { Workers } from "../../src/platform/workers/Workers.ts"
 import { send } from "../support/network/Http.ts"
 import { rawLine } from "../support/network/RawLine.ts"
 import { isAlive, openFiles, rssMib, workersOf } from "../support/run/Proc.ts"
@@ -450,6 +451,35 @@ describe("several processes", () => {
       yield* TestClock.adjust("1 millis")
       yield* settled
       assert.deepStrictEqual(asking!.heard.at(-1), { say: "answer", id: 7, value: ["of 2"] })
+    })
+  )
+
+  it.effect("go on without the answers of the others if their parent is silent for a second and a half", () =>
+    Effect.gen(function* () {
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          const send = vi.spyOn(process, "send").mockImplementation((...given: ReadonlyArray<unknown>) => {
+            ;(given[3] as () => void)()
+            return true
+          })
+          Object.assign(cluster, { isWorker: true })
+          return send
+        }),
+        (send) =>
+          Effect.sync(() => {
+            Object.assign(cluster, { isWorker: false })
+            send.mockRestore()
+          })
+      )
+      const { askAll, askFirst } = Context.get(yield* Layer.build(Layer.fresh(Workers.layer)), Workers)
+      const asking = yield* Effect.forkChild(
+        Effect.all([askAll("samples"), askFirst("samples")], { concurrency: "unbounded" }),
+        { startImmediately: true }
+      )
+      yield* TestClock.adjust("1499 millis")
+      assert.isUndefined(asking.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(yield* Fiber.join(asking), [[], Option.none()])
     })
   )
 

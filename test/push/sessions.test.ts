@@ -169,6 +169,18 @@ it.live("a refused connection is reported as unreachable, not as a timeout", () 
   })
 )
 
+it.live("a connection that was not established in time is given up, and the next request opens another one", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(simulator.origin).port) })
+    const apns = yield* apnsOf({ ...simulator, origin: `https://localhost:${line.port}` })
+    yield* line.blackhole
+    assert.deepStrictEqual(yield* sendMany(apns, 1), ["unreachable"])
+    yield* line.heal
+    assert.deepStrictEqual(yield* sendMany(apns, 1), all(1))
+  })
+)
+
 it.live("a server whose certificate the configured authority did not sign gets no request", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()

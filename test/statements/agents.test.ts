@@ -1,7 +1,7 @@
 /** Each condition in the statements of memory, tasks and documents decides alone in one row (spec 2.8, 4.8 to 4.11). */
-import { layer } from "@effect/vitest"
+import { assert, layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
-import type { SqlClient } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import * as IdempotencyStore from "../../src/agents/continuity/IdempotencyStore.ts"
 import * as PurgeStore from "../../src/agents/purge/PurgeStore.ts"
 import { sweeps } from "../../src/agents/continuity/Sweeps.ts"
@@ -680,6 +680,33 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
   const vectorOf = (model: string) => `
     insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
     values ('${project}', '${entry}', '${model}', 0, 0, bytea '\\x01')`
+  it.effect("entries are sent for their vectors in the order of their time, of the projects in any order", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const undone = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+        Effect.catchIf(
+          sql.withTransaction(Effect.andThen(work, Effect.fail("undone"))),
+          (error) => error === "undone",
+          () => Effect.void
+        )
+      const seen = new Set<string>()
+      const one = Effect.tap(EmbeddingStore.make(sql).claim(1, now, new Date(now.getTime() + 1000)), (claimed) =>
+        Effect.sync(() => claimed.forEach(({ id, project_id }) => seen.add(`${project_id} ${id}`)))
+      )
+      const filled = sql.unsafe(`
+        do $$ begin
+          ${projects};
+          insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+          select project_id, id::uuid, 'note', 'Title', 'Body', '{}', 'agent', 'contributor', ${past}
+            from project
+           cross join unnest('{${id(1)},${id(2)}}'::text[]) id;
+          insert into embedding_queue (project_id, entry_id, due_at)
+          select project_id, id, case id when '${id(2)}' then ${longAgo} else ${past} end from memory_entry;
+        end $$`).unprepared
+      yield* undone(Effect.andThen(filled, Effect.repeat(undone(one), { until: () => seen.size === 2, times: 100 })))
+      assert.deepStrictEqual([...seen].toSorted(), [`${project} ${id(2)}`, `${otherProject} ${id(2)}`])
+    })
+  )
   testConditions(it, "an entry is sent for its vector", {
     given: queued,
     bystander: memory,

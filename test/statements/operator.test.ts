@@ -1,7 +1,9 @@
 /** Each condition in the statements for operators decides alone in one row: projects, audit log, status and metrics. */
-import { layer } from "@effect/vitest"
-import { Effect, Option } from "effect"
-import type { SqlClient } from "effect/sql"
+import { PgClient } from "@effect/sql-pg"
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { isDeepStrictEqual } from "node:util"
 import * as LimitStore from "../../src/operator/limits/LimitStore.ts"
 import * as OperatorTokenStore from "../../src/operator/tokens/OperatorTokenStore.ts"
 import { sweeps } from "../../src/operator/tokens/Sweeps.ts"
@@ -299,6 +301,7 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
     }
   })
   const about = (key: string, value: string) => `update audit_event set subject = '{"${key}": "${value}"}'`
+  const beside = (first: string, key: string) => `update audit_event set subject = '{"${first}": "y", "${key}": "x"}'`
   for (const [which, filter] of [
     ["", {}],
     [" among those of its kind", { actions: ["test", "other"] }]
@@ -312,6 +315,9 @@ layer(TestDatabase.sql)("statements of the audit log", (it) => {
             .split(" ")
             .map((key) => [`by its ${key}`, about(key, "x")])
         ),
+        "by its channel_id": about("channel_id", "x"),
+        "by the credential with which a Bridge enrolled": beside("bridge_id", "credential_id"),
+        "by the passkey that opened a session": beside("session_id", "person_key_id"),
         "by who did it": `${about("task_id", "y")}; update audit_event set actor = 'bridge:x'`
       },
       actsNotOn: {
@@ -500,6 +506,36 @@ layer(TestDatabase.sql)("numbers", (it) => {
   }
   counted("the status", status, (sql) => OverviewStore.make(sql).numbers(now, nearly, since))
   counted("a gauge", gauges, (sql) => GaugesStore.make(sql).measure(now, nearly))
+
+  type State = (own: SqlClient.SqlClient, other: SqlClient.SqlClient) => Effect.Effect<unknown, unknown>
+  type SessionGauge = Extract<keyof typeof GaugesStore.Measured.Type, `connections_${string}`>
+  const states: Readonly<Record<SessionGauge, State>> = {
+    connections_active: (own) => own`select pg_sleep(60)`,
+    connections_idle: (own) => own`select`,
+    connections_in_transaction: (own) => own.withTransaction(Effect.andThen(own`select`, Effect.never)),
+    connections_waiting: (own, other) =>
+      Effect.andThen(other`select pg_advisory_lock(1)`, own`select pg_advisory_lock(1)`)
+  }
+  const sessionGauges = Object.keys(states) as ReadonlyArray<SessionGauge>
+  it.effect.each(sessionGauges)("the gauge %s counts sessions of the service, each in one state", (name) =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const address = yield* TestDatabase
+      const connect = (applicationName: string) =>
+        Effect.map(
+          Layer.build(Layer.fresh(PgClient.layer({ ...address, applicationName, maxConnections: 1 }))),
+          Context.get(SqlClient.SqlClient)
+        )
+      const [own, other] = [yield* connect("bridge-service test"), yield* connect("another program")]
+      yield* Effect.forkScoped(states[name](own, other))
+      const read = Effect.map(GaugesStore.make(sql).measure(now, nearly), Option.getOrThrow)
+      const counted = Effect.map(read, (row) => Object.fromEntries(sessionGauges.map((gauge) => [gauge, row[gauge]])))
+      const expected = { ...Object.fromEntries(sessionGauges.map((gauge) => [gauge, 0])), [name]: 1 }
+      // Sessions of the test before are ending.
+      const last = yield* Effect.repeat(counted, { until: (found) => isDeepStrictEqual(found, expected), times: 1000 })
+      assert.deepStrictEqual(last, expected)
+    })
+  )
 
   const half = `
     ${projects};

@@ -11,17 +11,16 @@ export const server = ({ http: { host, port }, resource }: Pick<Settings["Servic
   const get = (path: string) =>
     Effect.callback<Answer, Unanswered>((resume) => {
       const failed = ({ code }: Unanswered) => resume(Effect.fail({ code }))
-      const request = http.get({ host: address, port, path, agent: false, timeout: 3000 }, (response) => {
+      const request = http.get({ host: address, port, path, agent: false }, (response) => {
         let body = ""
         response.setEncoding("utf8")
         response.on("data", (text: string) => (body = (body + text).slice(0, 65_536)))
         response.on("error", failed)
         response.on("end", () => resume(Effect.succeed({ status: response.statusCode ?? 0, body })))
       })
-      request.on("timeout", () => request.destroy(new Error("no answer")))
       request.on("error", failed)
       return Effect.sync(() => request.destroy())
-    })
+    }).pipe(Effect.timeoutOrElse({ duration: "3 seconds", orElse: () => Effect.fail<Unanswered>({}) }))
 
   return Effect.gen(function* () {
     const named = resourceIn((yield* get("/.well-known/oauth-protected-resource/mcp")).body)

@@ -39,11 +39,9 @@ const read = (path: string, format: Format) => {
   const root = isFolder ? given : dirname(given)
   const budget = { left: most.all }
   const one = found === undefined ? (isFolder ? undefined : basename(given)) : targetOf(root, found)
-  const files =
-    one === undefined
-      ? notesIn(root, budget)
-      : [fileIn(root, one, names === undefined ? most.note : most.lines, budget)]
-  return { label: labelOf(root), files }
+  const paths = one === undefined ? notesIn(root) : [one]
+  const longest = names === undefined ? most.note : most.lines
+  return { label: labelOf(root), files: paths.map((path) => fileIn(root, path, longest, budget)) }
 }
 
 const labelOf = (folder: string): string => {
@@ -52,8 +50,8 @@ const labelOf = (folder: string): string => {
 }
 
 /** Markdown in the folder and below it, in the order of the paths; nothing in hidden folders and `node_modules`. */
-const notesIn = (root: string, budget: { left: number }): ReadonlyArray<SourceFile> => {
-  const files: Array<SourceFile> = []
+const notesIn = (root: string): ReadonlyArray<string> => {
+  const notes: Array<string> = []
   const walk = (folder: string, depth: number) => {
     if (depth > most.depth) throw new FileError({ message: `${folder} lies more than ${most.depth} folders deep.` })
     const entries = fs.readdirSync(join(root, folder), { withFileTypes: true })
@@ -65,13 +63,13 @@ const notesIn = (root: string, budget: { left: number }): ReadonlyArray<SourceFi
       if (entry.isSymbolicLink()) targetOf(root, path)
       else if (entry.isDirectory()) walk(path, depth + 1)
       else if (isNote && entry.isFile()) {
-        if (files.length === most.files) throw new FileError({ message: `${root} has more than ${most.files} notes.` })
-        files.push(fileIn(root, path, most.note, budget))
+        if (notes.length === most.files) throw new FileError({ message: `${root} has more than ${most.files} notes.` })
+        notes.push(path)
       } else if (isNote) throw new FileError({ message: `${path} is not a file. Nothing was imported.` })
     }
   }
   walk("", 0)
-  return files
+  return notes
 }
 
 /** Where a path leads, through links too; it has to stay within the folder. */

@@ -82,7 +82,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     const newest = sql`order by at desc, event_id desc limit ${limit}`
     const ofAction = (which: Statement.Fragment) =>
       sql`(select at, event_id from audit_event where action = kind.action and ${which} and ${within} ${newest})`
-    const isAbout = about === undefined ? sql`true` : sql`(${actorId} = ${about} or ${subjectId} = ${about})`
+    const isAbout = about === undefined ? sql`true` : sql`${about} in ${sql.join(", ")(aboutIds)}`
     const found =
       refused === true || actions === undefined
         ? sql`select at, event_id from audit_event where ${within} and ${isAbout}`
@@ -92,7 +92,7 @@ export const make = (sql: SqlClient.SqlClient) => {
            cross join lateral (${
              about === undefined
                ? ofAction(sql`true`)
-               : sql`${ofAction(sql`${actorId} = ${about}`)} union ${ofAction(sql`${subjectId} = ${about}`)}`
+               : sql.join(" union ", false)(aboutIds.map((id) => ofAction(sql`${id} = ${about}`)))
            }) one`
     return rows(AuditEvent)(sql`
       select e.event_id, e.at, e.action, e.outcome, e.code, e.actor, e.project_id, e.subject, e.address, e.user_agent,
@@ -102,9 +102,12 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by e.at desc, e.event_id desc`)
   }
 
-  /** As the indexes have them (migrations/0034_console_lists.sql). */
-  const actorId = sql.literal(`substring(actor from position(':' in actor) + 1)`)
-  const subjectId = sql.literal(`coalesce(${subjects.map((key) => `subject ->> '${key}'`).join(", ")})`)
+  const firstOf = (keys: ReadonlyArray<string>) => `coalesce(${keys.map((key) => `subject ->> '${key}'`).join(", ")})`
+
+  /** As the indexes have them (migrations/0034_console_lists.sql and migrations/0051_audit_subjects.sql). */
+  const aboutIds = [`substring(actor from position(':' in actor) + 1)`, firstOf(subjects), firstOf(otherSubjects)].map(
+    (id) => sql.literal(id)
+  )
 
   return { insertDone, count, list }
 }
@@ -123,3 +126,6 @@ const subjects = [
   "session_id",
   "reference"
 ]
+
+/** The same for those that `subjects` lacks, or that often stand beside another one there. */
+const otherSubjects = ["channel_id", "person_key_id", "credential_id"]

@@ -341,4 +341,17 @@ describe("the server", () => {
       ])
     })
   )
+
+  it.effect("has three seconds to answer", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(() => createServer())
+      const checking = yield* Effect.forkChild(checked(port), { startImmediately: true })
+      yield* TestClock.adjust("2999 millis")
+      assert.isUndefined(checking.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const [{ message, status } = { message: "", status: "" }] = yield* Fiber.join(checking)
+      assert.strictEqual(status, "fail")
+      assert.include(message, "does not answer HTTP")
+    })
+  )
 })

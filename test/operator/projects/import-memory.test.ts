@@ -1,7 +1,8 @@
 /** `import-memory` and `export-project --format markdown` as an operator runs them, on files as other programs write them. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
-import {
+import { Effect } from "effect"
+import fs, {
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -12,8 +13,10 @@ import {
   truncateSync,
   writeFileSync
 } from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
 import { dirname, join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { sourceFiles } from "../../../cli/support/files/SourceFiles.ts"
 import { packageRoot } from "../../support/run/Root.ts"
 import { refusal, result, startService, type TestService } from "../../support/service/ServiceAdmin.ts"
 
@@ -142,6 +145,18 @@ describe("import-memory", () => {
     expect(refusal(ended)).toEqual([1, "file_error"])
     expect(JSON.parse(ended.stderr).error.message).toContain(message)
     expect(await query("select 1 from memory_entry where title = 'Hostile'")).toEqual([])
+  })
+
+  it("refuses a folder of more than 50,000 notes", async () => {
+    const root = folder({ "a.md": "# A\n" })
+    // It takes seconds to write so many.
+    const notes = Array(50_001).fill(readdirSync(root, { withFileTypes: true })[0])
+    const listing = vi.spyOn(fs, "readdirSync").mockReturnValue(notes as never)
+    syncBuiltinESMExports()
+    const refused = await Effect.runPromise(Effect.flip(sourceFiles(root, "markdown")))
+    listing.mockRestore()
+    syncBuiltinESMExports()
+    expect(refused.message).toBe(`${root} has more than 50000 notes.`)
   })
 
   it("refuses issues behind a link that leads out, and reads them behind one that does not", async () => {

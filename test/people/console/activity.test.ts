@@ -1,10 +1,11 @@
 /** The activity page: who did what, found by kind, by actor or subject, and by day. */
 import { assert, it as plain, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { filterForm, filterOf } from "../../../src/people/console/activity/ActivityFilter.ts"
 import { sentences } from "../../../src/people/console/activity/Sentences.ts"
+import { Channels } from "../../../src/people/channels/Channels.ts"
 import { makeBusyProject, Person, signedInOperator } from "../../support/people/Console.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -105,6 +106,21 @@ layer(Service.layer)("the activity page", (it) => {
       // Each name leads to what its bearer did.
       const link = new RegExp(`href="([^"]+about=${made.token_id})"`).exec((yield* person.get(path)).text)![1]!
       assert.deepEqual(rowsOf((yield* person.get(link)).text), [opened, issued])
+    })
+  )
+
+  it.effect("shows what happened to a channel", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const { made, rows } = yield* signedIn
+      const channels = Context.get(services, Channels)
+      const { project_id } = made
+      const target = { project_id, kind: "ntfy", secret: undefined, titles: false } as const
+      const { channel_id } = yield* channels.create({ ...target, url: "https://ntfy.example.com/one" })
+      yield* channels.create({ ...target, url: "https://ntfy.example.com/other" })
+      const [created, ...more] = yield* rows(`about=${channel_id}`)
+      assert.match(created!, /^Operator .*created a channel$/)
+      assert.deepEqual(more, [])
     })
   )
 

@@ -7,6 +7,7 @@ import { Effect, Exit, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { connected, Database } from "../../../src/platform/database/Database.ts"
+import { waitingForLock } from "../../support/database/Locks.ts"
 import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
 const pool = (poolSize: number, pooler = false) =>
@@ -73,6 +74,34 @@ layer(TestDatabase.layer)("a connection", (it) => {
       assert.isUndefined(working.pollUnsafe())
       yield* TestClock.adjust("1 second")
       assert.isTrue(Exit.hasDies(yield* Fiber.await(working)))
+    }).pipe(Effect.provide(pool(1), { local: true }))
+  )
+
+  it.effect("for maintenance has a minute for a COMMIT, which may have a whole import to write", () =>
+    Effect.gen(function* () {
+      const { dedicated } = yield* Database
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`select pg_advisory_lock(1)`
+      const slowToCommit = Effect.flatMap(SqlClient.SqlClient, (own) =>
+        Effect.forEach(
+          [
+            "create temporary table written (n int)",
+            `create function pg_temp.wait() returns trigger language plpgsql as
+             $$ begin perform pg_advisory_xact_lock(1); return null; end $$`,
+            `create constraint trigger waits after insert on written deferrable initially deferred
+               for each row execute function pg_temp.wait()`,
+            "insert into written values (1)"
+          ],
+          (statement) => own.unsafe(statement).unprepared
+        ).pipe(own.withTransaction)
+      )
+      const working = yield* Effect.forkChild(dedicated(slowToCommit))
+      yield* waitingForLock
+      yield* TestClock.adjust("59999 millis")
+      assert.isUndefined(working.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const error = yield* Effect.flip(Fiber.join(working))
+      assert.strictEqual(error.reason._tag, "ConnectionError")
     }).pipe(Effect.provide(pool(1), { local: true }))
   )
 })

@@ -33,6 +33,7 @@ const page = { after: undefined, limit: 51 }
 const other = "00000000-0001-7000-8000-000000000001"
 const actions = Object.keys(sentences)
 const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0000-7000-8000-000000000002"]
+const oldChannel = "0f0f0000-0000-7000-8000-000000000007"
 
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
@@ -45,6 +46,13 @@ const filled = Layer.effectDiscard(
              ${`project_token:${oldToken}`}, (array['task.created', 'task.updated'])[i % 2 + 1], 'done',
              jsonb_build_object('task_id', ${oldTask}::text), '127.0.0.1', 'test'
         from generate_series(1, 100) i`
+    yield* sql`
+      insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+      select gen_random_uuid(), clock_timestamp() - interval '10 days' - i * interval '1 second', ${bigProject}::uuid,
+             'operator:' || i, 'channel.created', 'done',
+             jsonb_build_object('channel_id', case when i % 20 = 0 then ${oldChannel}::text else i::text end), '127.0.0.1',
+             'test'
+        from generate_series(1, 2000) i`
     yield* sql`
       insert into task (project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
       select ${bigProject}::uuid, gen_random_uuid(), 'Task ' || i, '', 'open', i % 5, '{}', 1, 'operator', clock_timestamp(),
@@ -87,6 +95,7 @@ const lists: Readonly<Record<string, Run>> = {
   "activity of an actor": audit(bigProject, { actions, about: oldToken }, 51),
   "activity of a task": audit(bigProject, { actions, about: oldTask }, 51),
   "activity of a task by kind": audit(bigProject, { actions: ["task.answered"], about: oldTask }, 0),
+  "activity of a channel": audit(bigProject, { actions, about: oldChannel }, 51),
   "activity of nobody": audit(bigProject, { actions, about: "nobody" }, 0),
   "activity that was refused": audit(bigProject, { refused: true }, 51),
   tasks: (sql) => TaskStore.make(sql).list(bigProject, {}, { order: "priority", keys: undefined }, 50),
