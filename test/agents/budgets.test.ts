@@ -69,7 +69,7 @@ const codesOf = (calls: ReadonlyArray<Called>) => Object.groupBy(calls, ({ code 
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 
-/** The exact bytes, entries and tasks of a project, counted from its rows. */
+/** The exact bytes, entries and tasks of a project, counted from its rows. Only active entries are indexed. */
 const counted = ({ project_id }: Agent) =>
   SqlClient.SqlClient.use(
     (sql) => sql<{ stored_bytes: number; index_bytes: number; entries: number; tasks: number; receipts: number }>`
@@ -84,7 +84,9 @@ const counted = ({ project_id }: Agent) =>
               + (select coalesce(sum(octet_length(result)), 0)
                    from idempotency_record where project_id = ${project_id}::uuid))::float8 as stored_bytes,
              (select coalesce(sum(octet_length(lexeme) + 24), 0)
-                from memory_posting where project_id = ${project_id}::uuid)::float8 as index_bytes,
+                from memory_posting p
+                join memory_entry e on e.project_id = p.project_id and e.id = p.entry_id and e.active
+               where p.project_id = ${project_id}::uuid)::float8 as index_bytes,
              (select count(*) from memory_entry where project_id = ${project_id}::uuid)::float8 as entries,
              (select count(*) from task where project_id = ${project_id}::uuid)::float8 as tasks,
              (select count(*) from receipt where project_id = ${project_id}::uuid)::float8 as receipts`

@@ -640,10 +640,15 @@ describe("the address of a service", () => {
     "https://bridges.example.com",
     "https://bridges.example.com:8443/",
     "http://127.0.0.1:8787",
+    "http://127.255.0.9",
+    "http://localhost:8787",
     "http://[::1]"
   ])("may be %s", (url) => assert.isTrue(isAddress(url)))
   it.each([
     "http://bridges.example.com",
+    "http://127.0.0.1.example.com",
+    "http://localhost.example.com",
+    "http://128.0.0.1",
     "https://me@bridges.example.com",
     "https://bridges.example.com/shop",
     "https://bridges.example.com/?shop",
