@@ -630,12 +630,14 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       assert.isUndefined((yield* other.update(taken, { receipt, idempotency_key: "r" })).code)
       const places = ["idempotency_record", "oauth_grant", "project_token", "receipt", "task", "task_note"]
       assert.includeMembers(yield* placesOf(label), places)
-      // One more than a page of an export has.
+      // One more than a page of an export has, half of them by the person's app.
       const noted = yield* agent.task("Noted")
       yield* sql`
         insert into task_note (project_id, id, task_id, text, actor, created_at)
-        select ${project_id}::uuid, gen_random_uuid(), ${noted.id}::uuid, 'Note', ${`project_token:${person.subject}`}, now()
-          from generate_series(1, 501)`
+        select project_id, gen_random_uuid(), ${noted.id}::uuid, 'Note',
+               case n % 2 when 0 then 'oauth_grant:' || grant_id else 'project_token:' || project_token_id end, now()
+          from oauth_grant, generate_series(1, 501) n
+         where project_token_id = ${person.subject}::uuid`
 
       const written: Array<string> = []
       const counts = yield* erasures.exportSubject(project_id, label, (text) => Effect.sync(() => written.push(text)))
