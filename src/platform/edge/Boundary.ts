@@ -166,8 +166,7 @@ const inErrorShape = (
     return response
   }
   if (response.status === 404 && accept?.includes("text/html")) return nowhere
-  const { allow } = response.headers
-  return answer(refusal, { ...(allow && { allow }) })
+  return answer(refusal)
 }
 
 const nowhere = HttpServerResponse.text(notFoundPage, {
@@ -179,7 +178,6 @@ const nowhere = HttpServerResponse.text(notFoundPage, {
 const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   400: refuse("invalid_request"),
   404: refuse("not_found"),
-  405: refuse("method_not_allowed"),
   413: refuse("payload_too_large"),
   415: refuse("unsupported_media_type"),
   500: refuse("internal_error"),
