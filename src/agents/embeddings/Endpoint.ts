@@ -129,7 +129,7 @@ export const makeEndpoint = Effect.fnUntraced(function* ({ dimensions, keyFile, 
     }
     const [vector] = yield* ask("query", [text], "500 millis").pipe(
       Effect.tapError(
-        Effect.fnUntraced(function* ({ fault, reason }) {
+        Effect.fnUntraced(function* ({ fault, reason }: EndpointAway) {
           if (fault === "text") return
           if (fault === "either") ofProjects.set(project_id, own, yield* Clock.currentTimeMillis)
           yield* leaveAlone(fault === "either" ? own : ofAll.query, reason)
@@ -155,7 +155,7 @@ export const makeEndpoint = Effect.fnUntraced(function* ({ dimensions, keyFile, 
   const entries = (texts: ReadonlyArray<string>) =>
     Effect.catch(
       ask("entry", texts, entriesWithin),
-      Effect.fnUntraced(function* ({ fault, reason }) {
+      Effect.fnUntraced(function* ({ fault, reason }: EndpointAway) {
         const answers =
           fault !== "endpoint" && (yield* Effect.match(harmless, { onFailure: () => false, onSuccess: () => true }))
         if (answers) yield* logFault("The endpoint for embeddings fails with some texts", { reason })
