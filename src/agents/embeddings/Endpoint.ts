@@ -129,7 +129,7 @@ export const makeEndpoint = Effect.fnUntraced(function* ({ dimensions, keyFile, 
     }
     const [vector] = yield* ask("query", [text], "500 millis").pipe(
       Effect.tapError(
-        Effect.fnUntraced(function* ({ fault, reason }: EndpointAway) {
+        Effect.fnUntraced(function* ({ fault, reason }) {
           if (fault === "text") return
           if (fault === "either") ofProjects.set(project_id, own, yield* Clock.currentTimeMillis)
           yield* leaveAlone(fault === "either" ? own : ofAll.query, reason)
@@ -153,15 +153,16 @@ export const makeEndpoint = Effect.fnUntraced(function* ({ dimensions, keyFile, 
 
   /** The vectors of entries, in their order. Fails with `either` only where an outage seems to begin. */
   const entries = (texts: ReadonlyArray<string>) =>
-    Effect.catch(
-      ask("entry", texts, entriesWithin),
-      Effect.fnUntraced(function* ({ fault, reason }: EndpointAway) {
-        const answers =
-          fault !== "endpoint" && (yield* Effect.match(harmless, { onFailure: () => false, onSuccess: () => true }))
-        if (answers) yield* logFault("The endpoint for embeddings fails with some texts", { reason })
-        else yield* leaveAlone(ofAll.entry, reason)
-        return yield* new EndpointAway({ reason, fault: answers ? "text" : fault === "endpoint" ? fault : "either" })
-      })
+    ask("entry", texts, entriesWithin).pipe(
+      Effect.catch(
+        Effect.fnUntraced(function* ({ fault, reason }) {
+          const answers =
+            fault !== "endpoint" && (yield* Effect.match(harmless, { onFailure: () => false, onSuccess: () => true }))
+          if (answers) yield* logFault("The endpoint for embeddings fails with some texts", { reason })
+          else yield* leaveAlone(ofAll.entry, reason)
+          return yield* new EndpointAway({ reason, fault: answers ? "text" : fault === "endpoint" ? fault : "either" })
+        })
+      )
     )
 
   return { query, ready, entries, model: `${model}/${dimensions}` }
