@@ -710,11 +710,22 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
   testConditions(it, "an entry is sent for its vector", {
     given: queued,
     bystander: memory,
-    act: (sql) => EmbeddingStore.make(sql).claim(9, now, new Date(now.getTime() + 1000)),
+    act: (sql) => EmbeddingStore.make(sql).claim(now, new Date(now.getTime() + 2000)),
+    seen: `select from embedding_queue where due_at = ${sqlNow} + interval '2 seconds'`,
     actsNotOn: {
       ...unsent,
       ...inactive,
       "that another worker has": `update embedding_queue set due_at = ${sqlNow} + interval '1 second'`
+    }
+  })
+  testConditions(it, "an entry is put back", {
+    given: queued,
+    bystander: memory,
+    act: (sql) => EmbeddingStore.make(sql).postpone(project, [entry], now, 1),
+    seen: `select from embedding_queue where due_at = ${sqlNow} and attempts = 1`,
+    actsNotOn: {
+      "of another project": elsewhere("embedding_queue"),
+      "that was not asked for": `update embedding_queue set entry_id = '${id(59)}'`
     }
   })
   testConditions(it, "an entry gets a vector", {
