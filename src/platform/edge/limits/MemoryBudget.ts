@@ -32,7 +32,7 @@ const envelopeBytes = kib
  */
 const whole = Math.min(64 * mib, Math.max(largestBody, oldGeneration() / 32))
 /** Bytes of the bodies of one project, and as many of its answers. More would be parsed one after the other while everybody else waits. */
-export const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
+const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
 /** The same of one token of the project. What is being sent cannot be taken back for a colleague who comes later. */
 export const tokenShare = share / 2
 /** Bytes of answers at once. Nobody who does not read fills it alone. */
