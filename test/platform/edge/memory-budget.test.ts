@@ -264,7 +264,11 @@ describe("what the answers to a batch may take", () => {
       for (const bytes of [1024, tokenShare]) assert.strictEqual(yield* answered("a/1", sending, bytes), "done")
       assert.strictEqual(yield* answered("a/1", sending, 1024), "rate_limited")
       assert.strictEqual(yield* answered("a/2", sending, tokenShare), "done", "of a colleague")
-      assert.strictEqual(yield* answered("a/3", sending, 1024), "rate_limited", "of one who finds the project's share taken")
+      assert.strictEqual(
+        yield* answered("a/3", sending, 1024),
+        "rate_limited",
+        "of one who finds the project's share taken"
+      )
       sending.emit("close")
       for (const owner of ["a/1", "a/2"]) assert.strictEqual(yield* answered(owner, sending, tokenShare), "done")
       // Whose client has gone meanwhile.
