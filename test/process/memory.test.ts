@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { Agent as Connections, request } from "node:http"
 import { connect } from "node:net"
+import { makeLargeTask } from "../support/agents/LargeTask.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { serviceProcess } from "../support/service/processes/Process.ts"
 import { Service } from "../support/service/Service.ts"
@@ -54,26 +55,6 @@ const post = ({ token, url }: Agent, body: string, chunked: boolean, mayEnd: Pro
     sent.write(body.slice(0, -1))
     void mayEnd.then(() => sent.end(body.slice(-1)))
   })
-
-/** Makes a task whose text has two bytes a character in JSON, and four in JSON within JSON: reading it answers 0.5 MB. */
-const escapedTask = Effect.fnUntraced(function* (agent: Agent) {
-  const filledWith = (bytes: number) => `${"\\".repeat(bytes - 1)}x`
-  const { output } = yield* agent.write("task_create", { title: "large", body: filledWith(16_384) })
-  let { id, version } = output.task
-  for (let n = 0; n < 5; n++) {
-    const receipt = {
-      session_ref: `s${n}`,
-      worker: "w",
-      outcome: "progress",
-      summary: filledWith(4000),
-      next_steps: Array.from({ length: 10 }, () => filledWith(500)),
-      pitfalls: Array.from({ length: 10 }, () => filledWith(500))
-    }
-    const updated = yield* agent.write("task_update", { id, expected_version: version, receipt })
-    version = updated.output.task.version
-  }
-  return id as string
-})
 
 /** Posts to /mcp eight times at once, on a connection of its own, and never reads. */
 const postUnread = ({ token, url }: Agent, body: string) =>
@@ -167,7 +148,7 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
         const on = yield* Effect.orDie(smallHeap)
         const hostile = yield* Agent.make(on)
         const honest = yield* Agent.make(on)
-        const unread = batch("task_get", { id: yield* escapedTask(hostile) }, 8)
+        const unread = batch("task_get", { id: yield* makeLargeTask(hostile) }, 8)
         for (let n = 0; n < 12; n++) {
           yield* postUnread(hostile, unread)
           assert.strictEqual((yield* honest.note(`note ${n}`)).body, `note ${n}`)
