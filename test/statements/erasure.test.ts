@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as ErasureStore from "../../src/people/erasure/ErasureStore.ts"
 import * as PersonStore from "../../src/people/erasure/PersonStore.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import { type Statement, testConditions } from "../support/statements/Conditions.ts"
 import {
   disableProject,
   hash,
@@ -153,16 +153,62 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "with another label": "update project_token set label = 'Ben'"
     }
   })
-  const person = { project_id: project, label: "Ada", tokens: [projectToken, id(10)], actors: [] }
-  testConditions(it, "a person's row is exported", {
-    given: labelled,
-    act: (sql) => PersonStore.make(sql).page("project_token", person, id(10), 9),
-    actsNotOn: {
-      "of another project": elsewhere("project_token"),
-      "of another person": `update project_token set token_id = '${id(19)}'`,
-      "that an earlier page has": `update project_token set token_id = '${id(10)}'`
-    }
+  const actor = `project_token:${projectToken}`
+  const person = { project_id: project, label: "Ada", tokens: [projectToken, id(10)], actors: [actor] }
+  const secret = /"(credential_id|public_key|secret_hash|token_hash|token_key_id|token_lookup|token_sealed)"/
+  /** `anothers`: makes the row another person's. */
+  const exported = (
+    what: string,
+    section: PersonStore.Section,
+    given: string,
+    anothers: string,
+    { actsNotOn, actsOn = {} }: Partial<Pick<Statement, "actsNotOn" | "actsOn">> = {}
+  ) =>
+    testConditions(it, `${what} is exported, without secrets`, {
+      given,
+      act: (sql) =>
+        Effect.map(PersonStore.make(sql).page(section, person, id(10), 9), (rows) =>
+          rows.filter(({ line }) => !secret.test(line))
+        ),
+      actsOn,
+      actsNotOn: { "of another project": elsewhere(section), "of another person": anothers, ...actsNotOn }
+    })
+  exported("a person's token", "project_token", labelled, `update project_token set token_id = '${id(19)}'`, {
+    actsNotOn: { "that an earlier page has": `update project_token set token_id = '${id(10)}'` }
   })
+  for (const [what, section, given] of [
+    ["a person's sign-in", "oauth_grant", signedIn],
+    ["a person's passkey", "person_key", passkey],
+    [
+      "a person's session",
+      "console_session",
+      `${signedIn};
+      insert into console_session (
+        session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
+      values ('${id(61)}', ${hash("session")}, '${projectToken}', '${project}', '${actor}', '', ${past}, ${past}, ${later})`
+    ]
+  ] as const)
+    exported(what, section, given, `update ${section} set project_token_id = '${id(19)}'`)
+  exported("a person's phone", "mobile_device", phone, `update mobile_device set subject = '${id(19)}'`)
+  const byAnother = (section: PersonStore.Section) => `update ${section} set actor = 'agent'`
+  for (const [section, row] of [
+    [
+      "memory_entry",
+      `(project_id, id, kind, title, body, tags, actor, role, created_at)
+       values ('${project}', '${ids.entry}', 'note', 'Entry', 'Entry', '{}', '${actor}', 'contributor', ${past})`
+    ],
+    [
+      "task_note",
+      `(project_id, id, task_id, text, actor, created_at)
+       values ('${project}', '${id(55)}', '${task}', 'Note', '${actor}', ${past})`
+    ],
+    [
+      "audit_event",
+      `(event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+       values ('${id(91)}', ${past}, '${project}', '${actor}', 'test', 'done', '{}', '', '')`
+    ]
+  ] as const)
+    exported(`a person's ${section}`, section, `${projects}; insert into ${section} ${row}`, byAnother(section))
   testConditions(it, "a grant is found by its token", {
     given: labelled,
     act: (sql) => PersonStore.make(sql).grants([projectToken]),
@@ -263,6 +309,18 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
     values ('${project}', '${task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past});
     update task set ${more}`
+  const byAgent = "created_by = 'agent'"
+  exported("a person's task", "task", taskRow(`created_by = '${actor}'`), `update task set ${byAgent}`, {
+    actsOn: {
+      "that is assigned to them": `update task set ${byAgent}, assignee = 'Ada'`,
+      ...Object.fromEntries(
+        ["updated_by", "asked_by", "answered_by", "claimed_by"].map((column) => [
+          `by ${column}`,
+          `update task set ${byAgent}, ${column} = '${actor}'`
+        ])
+      )
+    }
+  })
   testConditions(it, "a task's answer loses a person's label", {
     given: taskRow(`answer = '{"text": "Yes.", "by": {"id": "${projectToken}", "label": "Ada"}}'`),
     act: erase,
@@ -302,13 +360,17 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
     seen: `select from task_note where id = '${id(55)}' and text = '${takeover("Ada Ben")}'`,
     actsNotOn: {}
   })
+  const reported = `${labelled};
+    insert into receipt (
+      project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
+      task_status_after, actor, created_at)
+    values ('${project}', '${id(54)}', '${task}', 'session', 'Ada', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
+            ${past})`
+  exported("a receipt with a person as worker", "receipt", reported, "update receipt set worker = 'Ben'", {
+    actsOn: { "that they sent for another": `update receipt set worker = 'Ben', actor = '${actor}'` }
+  })
   testConditions(it, "a receipt's worker loses a person's label", {
-    given: `${labelled};
-      insert into receipt (
-        project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
-        task_status_after, actor, created_at)
-      values ('${project}', '${id(54)}', '${task}', 'session', 'Ada', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
-              ${past})`,
+    given: reported,
     act: erase,
     seen: "select from receipt where worker = 'gone'",
     actsNotOn: {
