@@ -149,12 +149,7 @@ const descending: Readonly<Record<string, Read>> = {
   ),
   "audit events of all projects": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(undefined, page)),
   "tasks that were updated at one instant": keysOf("id", (sql, { after }) =>
-    TaskStore.make(sql).list(
-      project,
-      {},
-      { order: "updated", keys: keysAfter(after) },
-      one.limit
-    )
+    TaskStore.make(sql).list(project, {}, { order: "updated", keys: keysAfter(after) }, one.limit)
   ),
   "entries of one instant": keysOf("id", (sql, { after }) =>
     SearchStore.make(sql).recent(project, {}, keysAfter(after), one.limit)
