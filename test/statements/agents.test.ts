@@ -49,7 +49,7 @@ const tasks = `${projects}; ${taskRow(task)}; ${taskRow(needed)};
 /** An active entry, indexed under the lexeme "word". */
 const memory = `${tasks};
   insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
-  values ('${project}', '${entry}', 'note', 'word', 'word', '{api}', 'agent', 'contributor', ${past});
+  values ('${project}', '${entry}', 'note', 'word', 'word', '{api,web}', 'agent', 'contributor', ${past});
   insert into memory_posting (project_id, lexeme, entry_id, tf, dl) values ('${project}', 'word', '${entry}', 1, 1);
   insert into memory_count (project_id, part, active) values ('${project}', 2, 1);
   insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
@@ -478,22 +478,25 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       "if the posting is another's": `update memory_posting set entry_id = '${id(59)}'`
     }
   })
-  const filter = { kind: "note", tags: ["api"] }
+  const filter = { kind: "note", tags: ["api", "web"] }
   const question = { terms: [{ word: 0, lexeme: "word", share: 1 }], names: [], stages: everyStage }
   const matches = {
     "in another project": elsewhere("memory_entry"),
     "that is not active": "update memory_entry set active = false",
     "of another kind": "update memory_entry set kind = 'decision'",
-    "with another tag": "update memory_entry set tags = '{web}'"
+    "with one of two tags": "update memory_entry set tags = '{web}'"
   }
+  const tagged = { "with one more tag": "update memory_entry set tags = '{api,ops,web}'" }
   testConditions(it, "an entry is among the newest", {
     given: memory,
     act: (sql) => SearchStore.make(sql).recent(project, filter, undefined, 9),
+    actsOn: tagged,
     actsNotOn: matches
   })
   testConditions(it, "an entry is among the best matches", {
     given: memory,
     act: (sql) => SearchStore.make(sql).ranked(project, question, filter, 9),
+    actsOn: tagged,
     actsNotOn: {
       ...matches,
       "by a posting of another project": elsewhere("memory_posting"),
@@ -517,7 +520,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   testConditions(it, "an entry is found beside a match", {
     given: `${memory};
       insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, session_ref, task_id, created_at)
-      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api}', 'agent', 'contributor', 's', '${task}',
+      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api,web}', 'agent', 'contributor', 's', '${task}',
               ${past});
       update memory_entry set session_ref = 's', task_id = '${task}' where project_id = '${project}'`,
     act: (sql) =>
@@ -533,7 +536,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       "in another project": elsewhere("memory_entry", ofBeside),
       "that is not active": `update memory_entry set active = false ${ofBeside}`,
       "of another kind": `update memory_entry set kind = 'decision' ${ofBeside}`,
-      "with another tag": `update memory_entry set tags = '{web}' ${ofBeside}`,
+      "with one of two tags": `update memory_entry set tags = '{web}' ${ofBeside}`,
       "of another session and task": `update memory_entry set session_ref = 't', task_id = null ${ofBeside}`,
       "of another actor and task": `update memory_entry set actor = 'other', task_id = null ${ofBeside}`,
       "if the match is not active": `update memory_entry set active = false where id = '${entry}'`

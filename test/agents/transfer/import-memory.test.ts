@@ -67,7 +67,8 @@ describe("an issue of beads", () => {
     ["conditional-blocks", "b", true],
     ["waits-for", "b", true],
     ["related", "b", false],
-    ["blocks", "elsewhere", false]
+    ["blocks", "elsewhere", false],
+    ["parent-child", "elsewhere", false]
   ] as const)("that %s %s waits for it: %s; otherwise its text names it", (type, other, waits) => {
     const { body, depends_on } = taskOf({ dependencies: [blocks(other, type)] }, issue("b"))
     assert.deepStrictEqual([depends_on.length, body.includes(`- ${type}: ${other}`)], [waits ? 1 : 0, !waits])

@@ -185,8 +185,9 @@ layer(Service.layer)("bridge-service connect", (it) => {
           mkdirSync(join(home, name))
           symlinkSync(join("..", name), join(project, name))
         }
-        writeFileSync(join(home, "mine.json"), "{}")
-        symlinkSync("../../mine.json", join(project, ".cursor/mcp.json"))
+        // Its name begins like the folder's.
+        writeFileSync(join(home, "project.json"), "{}")
+        symlinkSync("../../project.json", join(project, ".cursor/mcp.json"))
         writeFileSync(join(home, "mine.md"), "# Mine\n")
         symlinkSync("../mine.md", join(project, "CLAUDE.md"))
         const before = readdirSync(home, { recursive: true })
@@ -198,11 +199,11 @@ layer(Service.layer)("bridge-service connect", (it) => {
         yield* refuses(".codex/config.toml", ".codex/config.toml", ["codex"])
         yield* refuses(".gemini/settings.json", ".gemini/settings.json", ["gemini"])
         yield* refuses(".claude/settings.json", ".claude/settings.json", ["claude-code", "--hooks"])
-        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor"])
-        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor", "--remove"])
+        yield* refuses(".cursor/mcp.json", "project.json", ["cursor"])
+        yield* refuses(".cursor/mcp.json", "project.json", ["cursor", "--remove"])
         yield* refuses("CLAUDE.md", "mine.md", ["claude-code", "--section", "--scope", "user"])
         assert.deepStrictEqual(readdirSync(home, { recursive: true }), before)
-        assert.strictEqual(readFileSync(join(home, "mine.json"), "utf8"), "{}")
+        assert.strictEqual(readFileSync(join(home, "project.json"), "utf8"), "{}")
         assert.strictEqual(readFileSync(join(home, "mine.md"), "utf8"), "# Mine\n")
       }),
     60_000
