@@ -12,6 +12,7 @@ import { exchange, makeClient, makeToken, obtainCode, pkce, post } from "../../s
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { rotating, successorOf, tokens } from "../../support/bridges/Tokens.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
+import { type RawLine, rawLine } from "../../support/network/RawLine.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
@@ -472,7 +473,32 @@ layer(Service.layer)("a flood", (it) => {
     })
   )
 
-  it("of refusals waits for most of its answers; a few refusals do not wait, nor those beside 2,000 that do", async () => {
+  it.effect("from one address is answered the later the more of its requests wait, except on connections that are new", () =>
+    Effect.gen(function* () {
+      const { url } = yield* limited
+      const headers = from("203.0.113.7")
+      yield* Effect.replicateEffect(send(`${url}/healthz`, { method: "GET", headers }), 1000, { concurrency: 16 })
+      const probe = Buffer.from("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.7\r\n\r\n")
+      const line = Effect.acquireRelease(
+        Effect.sync(() => rawLine(url)),
+        ({ close }) => Effect.sync(close)
+      )
+      const timed = ({ send }: RawLine) =>
+        Effect.promise(async () => {
+          const since = performance.now()
+          assert.deepStrictEqual((await send(probe, []))?.map(({ status }) => status), [200])
+          return performance.now() - since
+        })
+      const lines = yield* Effect.replicateEffect(line, 128)
+      yield* Effect.forEach(lines, timed, { concurrency: "unbounded" })
+      const fresh = yield* line
+      const [first, ...further] = yield* Effect.forEach([fresh, ...lines], timed, { concurrency: "unbounded" })
+      assert.isAtLeast(Math.max(...further), 495)
+      assert.isBelow(first!, Math.max(...further))
+    }).pipe(Effect.scoped)
+  )
+
+  it("of refusals waits for most of its answers; a few refusals do not wait", async () => {
     // So that all of them fall into one second.
     const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now())
     onTestFinished(() => clock.mockRestore())
@@ -482,20 +508,70 @@ layer(Service.layer)("a flood", (it) => {
     const refuse = () =>
       Effect.runPromise(
         Effect.andThen(
-          waitIfMany,
+          waitIfMany("203.0.113.7", {}),
           Effect.sync(() => (answered += 1))
         )
       )
-    const refusals = Array.from({ length: 2300 }, refuse)
+    const refusals = Array.from({ length: 260 }, refuse)
     await pause(50)
-    assert.strictEqual(answered, 300)
+    assert.strictEqual(answered, 200)
     await Promise.all(refusals)
-    assert.strictEqual(answered, 2300)
-    // Whoever was answered waits no longer, and so the next one does.
-    const next = refuse()
-    await pause(50)
-    assert.strictEqual(answered, 2300)
-    await next
+    assert.strictEqual(answered, 260)
+  })
+
+  /** Connections that each send the next request after the answer to the last one; `pass` lets so much time pass. */
+  const flooding = (connections: number, networkOf: (connection: number) => string) => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { wait } = makeFloodPauses()
+    const answers = (network: string, connection: object) => Effect.runPromise(wait(network, connection))
+    let answered = 0
+    const flood = async (network: string, connection: object) => {
+      for (;;) {
+        await answers(network, connection)
+        answered += 1
+      }
+    }
+    for (let n = 0; n < connections; n++) void flood(networkOf(n), {})
+    /** Milliseconds, in steps of 50. Returns how many answers there were. */
+    const pass = async (millis: number) => {
+      const before = answered
+      for (let passed = 0; passed < millis; passed += 50) {
+        vi.advanceTimersByTime(50)
+        await new Promise((resume) => setImmediate(resume))
+      }
+      return answered - before
+    }
+    return { answers, pass }
+  }
+
+  const sources: Readonly<Record<string, readonly [most: number, networkOf: (connection: number) => string]>> = {
+    "one address": [256, () => "203.0.113.7"],
+    "one IPv6 site": [2048, (n) => `2001:db8:7:${n.toString(16)}::/64`],
+    "many addresses": [8000, (n) => `10.0.${n >> 8}.${n & 255}`]
+  }
+  for (const [name, [most, networkOf]] of Object.entries(sources))
+    it(`from ${name} gets ${most} late answers a second, however many connections it has`, async () => {
+      // With so many connections each answer waits a second.
+      const { pass } = flooding(most, networkOf)
+      await pass(5000)
+      const answered = await pass(950)
+      assert.isAtMost(answered, most)
+      assert.isAtLeast(answered, 0.7 * most)
+    })
+
+  it("from one address delays nobody else, nor the first answer of another connection, by more than usual", async () => {
+    const { answers, pass } = flooding(640, () => "203.0.113.7")
+    await pass(5000)
+    const done: Array<string> = []
+    const connection = {}
+    void answers("203.0.113.7", connection).then(() => done.push("first"))
+    void answers("203.0.113.8", {}).then(() => done.push("other"))
+    await pass(250)
+    assert.sameMembers(done, ["first", "other"])
+    void answers("203.0.113.7", connection).then(() => done.push("further"))
+    await pass(250)
+    assert.notInclude(done, "further")
   })
 })
 
@@ -504,7 +580,7 @@ layer(Service.layer)("of refusals", (it) => {
     Effect.gen(function* () {
       const { url } = yield* limited
       const guess = post(`${url}/console/sign-in`, { project_token: "wrong" }, { origin: "http://127.0.0.1:8787" })
-      yield* Effect.replicateEffect(guess, 20, { concurrency: 20 })
+      yield* Effect.replicateEffect(guess, 200, { concurrency: 20 })
       // So that all of them fall into one second.
       const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now())
       yield* Effect.addFinalizer(() => Effect.sync(() => clock.mockRestore()))
