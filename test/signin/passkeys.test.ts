@@ -26,6 +26,7 @@ import {
   signInWith
 } from "../support/people/Passkey.ts"
 import { firstPage } from "../support/database/Page.ts"
+import { send } from "../support/network/Http.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
@@ -669,18 +670,33 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
-  it.effect("is tried 20 times at once by an address", () =>
+  it.effect("is a failed authentication of its address if it is wrong; no more than 200 are tried at once", () =>
     Effect.gen(function* () {
       const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      yield* Effect.replicateEffect(send(`${limited.url}/mcp`, { bearer: "spt_wrong" }), 180, { concurrency: 8 })
       const answers = yield* Effect.forEach(
         Array.from({ length: 40 }),
-        () => new Person(limited.url, named).post("/console/sign-in", { project_token: "wrong" }),
+        () => new Person(limited.url, named).post("/console/sign-in", { credential: "{}" }),
         { concurrency: "unbounded" }
       )
       assert.deepStrictEqual(
         [422, 429].map((status) => answers.filter((answer) => answer.status === status).length),
         [20, 20]
       )
+    })
+  )
+
+  it.effect("signs in beside a neighbour who tries two wrong ones a second", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      const { authenticator } = yield* makeHolder(limited)
+      const wrong = new Person(limited.url, named).post("/console/sign-in", { credential: "{}" })
+      yield* Effect.replicateEffect(wrong, 30)
+      for (let second = 0; second < 3; second += 1) {
+        yield* TestClock.adjust("1 second")
+        yield* Effect.replicateEffect(wrong, 2)
+        assert.strictEqual((yield* signInWith(new Person(limited.url, named), authenticator)).status, 303)
+      }
     })
   )
 
@@ -817,15 +833,16 @@ layer(Named)("at consent, a passkey", (it) => {
     })
   )
 
-  it.effect("is tried 20 times at once by an address", () =>
+  it.effect("is a failed authentication of its address if it is wrong", () =>
     Effect.gen(function* () {
       const on = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
       const browser = new Browser(on.url)
       const page = yield* browser.authorize(authorizeQuery({ client_id: yield* makeClient(on) }))
-      const answers = yield* Effect.replicateEffect(browser.submit(page, { credential: "{}" }), 21)
+      yield* Effect.replicateEffect(send(`${on.url}/mcp`, { bearer: "spt_wrong" }), 198, { concurrency: 8 })
+      const answers = yield* Effect.replicateEffect(browser.submit(page, { credential: "{}" }), 3)
       assert.deepStrictEqual(
         answers.map(({ status }) => status),
-        [...Array.from({ length: 20 }, () => 422), 429]
+        [422, 422, 429]
       )
     })
   )

@@ -1,8 +1,7 @@
-/** What the edge reads from a form and from the headers of a proof, and what a page counts and answers. */
+/** What the edge reads from a form and from the headers of a proof, and what a page answers. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { HttpRouter, HttpServerRequest } from "effect/http"
-import { TestClock } from "effect/testing"
 import { readForm } from "../../../src/platform/edge/Form.ts"
 import { pageRoutes } from "../../../src/platform/edge/routes/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
@@ -60,38 +59,6 @@ describe("a page", () => {
     pageRoutes(router, {}, () => ({ status: 503, body: "" })),
     RateLimit,
     { buckets: bucketsOf, networks: networksWith(bucketsOf) }
-  )
-
-  it.effect.each([
-    ["accepted", Effect.void, 20],
-    ["wrong", Effect.fail("wrong"), 19],
-    ["given up by the browser", Effect.interrupt, 19],
-    ["refused for another reason", Effect.fail("busy"), 20],
-    ["met by a defect", Effect.die("defect"), 20]
-  ] as const)("counts a secret or not that is %s", ([, attempt, left]) =>
-    Effect.gen(function* () {
-      const { countingWrong, wrongSecrets } = yield* routes
-      assert.strictEqual(yield* wrongSecrets.take("here"), 0)
-      yield* Effect.exit(countingWrong(attempt as Effect.Effect<void, string>, "here", (error) => error === "wrong"))
-      let tries = 0
-      while ((yield* wrongSecrets.take("here")) === 0) tries += 1
-      assert.strictEqual(tries, left)
-    })
-  )
-
-  it.effect("takes twenty wrong secrets of an address at once, then one every three seconds", () =>
-    Effect.gen(function* () {
-      const { wrongSecrets } = yield* routes
-      assert.deepStrictEqual(
-        yield* Effect.replicateEffect(wrongSecrets.take("here"), 20),
-        Array.from({ length: 20 }, () => 0)
-      )
-      assert.strictEqual(yield* wrongSecrets.take("here"), 3)
-      yield* TestClock.adjust("2999 millis")
-      assert.strictEqual(yield* wrongSecrets.take("here"), 1)
-      yield* TestClock.adjust("1 millis")
-      assert.strictEqual(yield* wrongSecrets.take("here"), 0)
-    })
   )
 
   it.effect("that failed says when to try again", () =>

@@ -1,5 +1,5 @@
 /** Routes that answer people: with a page whatever happens, rate limits and failures included. */
-import { Effect, Exit, Option } from "effect"
+import { Effect } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Caller } from "../../../wire/Headers.ts"
 import { RateLimit } from "../limits/RateLimit.ts"
@@ -9,8 +9,6 @@ type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
 const requestRate = { perSecond: 20, burst: 200 }
-/** Wrong secrets that a person entered, per address; valid ones are not counted. */
-const wrongSecretRate = { perSecond: 20 / 60, burst: 20 }
 
 /** `headers` go with every answer; `failure` is the page for a request that was limited or has failed. */
 export const pageRoutes = Effect.fnUntraced(function* (
@@ -18,20 +16,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
   headers: Readonly<Record<string, string>>,
   failure: (reason: "busy" | "failed") => { readonly status: number; readonly body: string }
 ) {
-  const limits = yield* RateLimit
-  const requests = limits.networks(requestRate)
-  const wrongSecrets = limits.networks(wrongSecretRate)
-
-  /**
-   * Tries a secret for which its address has taken a token. It gets the token back, unless the secret was wrong or the browser
-   * left before that was known: so no more than the burst is tried at once.
-   */
-  const countingWrong = <A, E, R>(attempt: Effect.Effect<A, E, R>, network: string, isWrong: (error: E) => boolean) =>
-    Effect.onExit(attempt, (exit) =>
-      Exit.hasInterrupts(exit) || Option.exists(Exit.findErrorOption(exit), isWrong)
-        ? Effect.void
-        : wrongSecrets.giveBack(network)
-    )
+  const requests = (yield* RateLimit).networks(requestRate)
 
   const show = (status: number, body: string, retryAfter = status === 503 ? 5 : undefined): Response =>
     HttpServerResponse.text(body, {
@@ -59,7 +44,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
       }).pipe(Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), fail("failed"))))
     )
 
-  return { countingWrong, fail, redirect, serve, show, wrongSecrets }
+  return { fail, redirect, serve, show }
 })
 
 /** A cookie of this browser only: no script and no other site can read it, and with https no other host can set it. */
