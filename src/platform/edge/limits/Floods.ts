@@ -33,12 +33,13 @@ export const makeFloodPauses = () => {
   }
 
   /**
-   * What the answer waits among, and how many of it wait no longer than usual. The first late answer of a connection does not
-   * wait among the further ones: it may be a probe, or somebody behind the address of a flood.
+   * Among whom an answer waits, and how many of these wait no longer than usual. The first late answer of a connection does
+   * not wait among the further ones: it may be a probe's, or that of somebody behind the address of a flood.
    */
-  const crowdsOf = (network: string, connection: object): ReadonlyArray<readonly [crowd: string, most: number]> => {
-    const turn = slowed.has(connection) ? "further" : "first"
-    slowed.add(connection)
+  const crowdsOf = (
+    network: string,
+    turn: "first" | "further"
+  ): ReadonlyArray<readonly [crowd: string, most: number]> => {
     const site = siteOf(network)
     return [
       [`${turn} ${network}`, mostOfNetwork],
@@ -56,9 +57,11 @@ export const makeFloodPauses = () => {
   /** Run before what comes too often from a network is answered. */
   const wait = (network: string, connection: object) =>
     Effect.acquireUseRelease(
-      Effect.sync(() =>
-        crowdsOf(network, connection).map(([crowd, most]) => ({ crowd, times: count(crowd, 1) / most }))
-      ),
+      Effect.sync(() => {
+        const crowds = crowdsOf(network, slowed.has(connection) ? "further" : "first")
+        slowed.add(connection)
+        return crowds.map(([crowd, most]) => ({ crowd, times: count(crowd, 1) / most }))
+      }),
       (crowds) => sleep(Math.min(longestMillis, pauseMillis * Math.max(1, ...crowds.map(({ times }) => times)))),
       (crowds) => Effect.sync(() => crowds.forEach(({ crowd }) => count(crowd, -1)))
     )

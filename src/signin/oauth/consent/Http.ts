@@ -170,7 +170,7 @@ const routes = HttpRouter.use((router) =>
   })
 )
 
-/** The page has looked up the cookie of an ended session, which counts there. */
+/** A session that has ended counts where the page looks up its cookie. */
 const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome => {
   if (Exit.isSuccess(exit)) return "accepted"
   const tag = Option.getOrUndefined(Exit.findErrorOption(exit))?._tag
