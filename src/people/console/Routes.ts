@@ -38,7 +38,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
   const projects = yield* Projects
   const budget = yield* CallBudget
   const memory = yield* MemoryBudget
-  const { fail, redirect, serve, show } = yield* pageRoutes(router, pageHeaders, endPage)
+  const { countingWrong, fail, redirect, serve, show } = yield* pageRoutes(router, pageHeaders, endPage)
   const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
 
   const end = (reason: Parameters<typeof endPage>[0]) => {
@@ -175,6 +175,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
 
   return {
     answering,
+    countingWrong,
     end,
     fail,
     form,

@@ -35,6 +35,7 @@ describe("docs/scaling.md", () => {
     const said = parts.get("From one process to many")!
     for (const [, perSecond, burst] of limits) {
       const often = {
+        "20 / 60": "20 wrong tokens a minute",
         "6 / 60": "6 refreshes a minute",
         "10 / 60": "10 changes to the phones",
         "1 / 60": "1 sign-in a minute",

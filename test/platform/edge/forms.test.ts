@@ -1,7 +1,8 @@
-/** What the edge reads from a form and from the headers of a proof, and what a page answers. */
+/** What the edge reads from a form and from the headers of a proof, and what a page counts and answers. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { HttpRouter, HttpServerRequest } from "effect/http"
+import { TestClock } from "effect/testing"
 import { readForm } from "../../../src/platform/edge/Form.ts"
 import { pageRoutes } from "../../../src/platform/edge/routes/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
@@ -59,6 +60,50 @@ describe("a page", () => {
     pageRoutes(router, {}, () => ({ status: 503, body: "" })),
     RateLimit,
     { buckets: bucketsOf, networks: networksWith(bucketsOf) }
+  )
+
+  /** Tries a secret in which `attempt` results; "limited" if there were too many wrong ones. */
+  const tries = Effect.map(
+    routes,
+    ({ countingWrong }) =>
+      (attempt: Effect.Effect<string, string>) =>
+        countingWrong(
+          attempt,
+          (error) => error === "wrong",
+          () => Effect.succeed("limited")
+        ).pipe(Effect.catch(Effect.succeed))
+  )
+
+  it.effect.each([
+    ["accepted", Effect.succeed("in"), 20],
+    ["wrong", Effect.fail("wrong"), 19],
+    ["given up by the browser", Effect.interrupt, 19],
+    ["refused for another reason", Effect.fail("busy"), 20],
+    ["met by a defect", Effect.die("defect"), 20]
+  ] as const)("counts a secret or not that is %s", ([, attempt, left]) =>
+    Effect.gen(function* () {
+      const trying = yield* tries
+      yield* Effect.exit(trying(attempt))
+      let wrong = 0
+      while ((yield* trying(Effect.fail("wrong"))) === "wrong") wrong += 1
+      assert.strictEqual(wrong, left)
+    })
+  )
+
+  it.effect("takes twenty wrong secrets of an address at once, then one every three seconds, and any valid one", () =>
+    Effect.gen(function* () {
+      const trying = yield* tries
+      const wrong = trying(Effect.fail("wrong"))
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(wrong, 21),
+        Array.from({ length: 21 }, (_, n) => (n < 20 ? "wrong" : "limited"))
+      )
+      assert.strictEqual(yield* trying(Effect.succeed("in")), "in")
+      yield* TestClock.adjust("2999 millis")
+      assert.strictEqual(yield* wrong, "limited")
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* wrong, "wrong")
+    })
   )
 
   it.effect("that failed says when to try again", () =>

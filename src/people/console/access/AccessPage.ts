@@ -99,8 +99,8 @@ export const accessPage = Effect.gen(function* () {
             "disable-oauth-client",
             { client: client_id },
             title,
-            html`Nobody can sign in with this app any more, and its sign-ins end at once. There is no command that enables
-            it again.`
+            html`Nobody can sign in with this app any more, and its sign-ins end at once. There is no command that
+            enables it again.`
           )
         }
       </li>`

@@ -2,9 +2,9 @@
  * Signing in to the console and out of it (decisions.md, Sessions of the console): with a project token, a passkey, or the
  * link of an operator. A passkey opens a session like the project token with which it was added (signin/passkeys).
  */
-import { Effect, Exit, Option, Redacted } from "effect"
+import { Effect, Option, Redacted } from "effect"
 import { HttpServerResponse } from "effect/http"
-import { Attempts, keyOf, type Outcome } from "../../../platform/edge/limits/Attempts.ts"
+import { Attempts, keyOf } from "../../../platform/edge/limits/Attempts.ts"
 import { RateLimit } from "../../../platform/edge/limits/RateLimit.ts"
 import { queryOf } from "../../../platform/edge/routes/PageRoutes.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
@@ -12,15 +12,16 @@ import { passkeyHeaders } from "../../../signin/passkeys/Card.ts"
 import { keyOfPasskey, PersonKeys, WrongKey } from "../../../signin/passkeys/PersonKeys.ts"
 import { preSession } from "../../../signin/passkeys/PreSession.ts"
 import { isFormOf, Sessions, type SignedIn, WrongCredential } from "../../../signin/sessions/Sessions.ts"
-import { refuse, type SharedRefusal } from "../../../wire/Errors.ts"
-import { type ConsoleRoutes, home, type Request } from "../Routes.ts"
+import { type ConsoleRoutes, home, type Request, type Response } from "../Routes.ts"
 import { enterPage, signInPage } from "./SignInPages.ts"
 
 /** Sign-ins with one project token or passkey: each leaves a session and two audit rows for weeks. */
 const signInRate = { perSecond: 1 / 60, burst: 60 }
 
 export const signInRoutes = Effect.fnUntraced(function* ({
+  countingWrong,
   end,
+  fail,
   form,
   redirect,
   secretOf,
@@ -52,11 +53,12 @@ export const signInRoutes = Effect.fnUntraced(function* ({
     return withCookie(redirect(to), Redacted.value(secret), lasts)
   })
 
-  /** Opens a session with what a person entered. A wrong one is a failed authentication of their address. */
-  const attempt = <E>(credential: Redacted.Redacted<string>, opening: Effect.Effect<SignedIn, E>) =>
-    attempts.attempt<SignedIn, E | SharedRefusal<"rate_limited">, never>(
-      { credential, outcomeOf, limited: (seconds) => Effect.fail(refuse("rate_limited", seconds)) },
-      opening
+  /** Tries what a person entered, and limits how many wrong secrets or passkeys come from an address. */
+  const limited = <E>(attempt: Effect.Effect<Response, E | WrongCredential | WrongKey>) =>
+    countingWrong(
+      attempt,
+      (error) => error instanceof WrongCredential || error instanceof WrongKey,
+      (wait) => Effect.succeed(fail("busy", wait))
     )
 
   const askSignIn = (status: number, to: string, wrong?: Parameters<typeof signInPage>[2]) => {
@@ -74,25 +76,24 @@ export const signInRoutes = Effect.fnUntraced(function* ({
 
   yield* form("/console/sign-in", (fields, request) => {
     const to = destination(fields.get("to") ?? "")
-    const isPasskey = fields.has("credential")
-    const credential = Redacted.make(fields.get("credential") ?? (fields.get("project_token") ?? "").trim())
+    const credential = Redacted.make(fields.get("credential") ?? "")
+    const token = Redacted.make((fields.get("project_token") ?? "").trim())
     const opening: Effect.Effect<
       SignedIn,
       Effect.Error<ReturnType<typeof keys.signIn | typeof sessions.signIn>>
-    > = isPasskey
+    > = fields.has("credential")
       ? keys.signIn({ browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential })
-      : sessions.signIn(credential)
-    const limited = Effect.gen(function* () {
-      const key = isPasskey ? keyOfPasskey(credential) : keyOf(credential)
+      : sessions.signIn(token)
+    const attempt = Effect.gen(function* () {
+      const key = fields.has("credential") ? keyOfPasskey(credential) : keyOf(token)
       const wait = yield* signIns.take(key)
-      if (wait > 0) return yield* refuse("rate_limited", wait)
+      if (wait > 0) return fail("busy", wait)
       // Whoever knows the id of a passkey, which is no secret, uses up nothing of its person's.
-      return yield* Effect.onError(opening, () => signIns.giveBack(key))
+      const opened = yield* Effect.onError(opening, () => signIns.giveBack(key))
+      return yield* signedIn(opened, to, request)
     })
-    return attempt(credential, limited).pipe(
-      Effect.flatMap((opened) => signedIn(opened, to, request)),
+    return limited(attempt).pipe(
       Effect.catchTags({
-        rate_limited: whenBusy,
         WrongCredential: () => Effect.succeed(askSignIn(422, to, { token: wrongToken })),
         WrongKey: ({ reason }) => Effect.succeed(askSignIn(422, to, { passkey: reason }))
       })
@@ -103,18 +104,13 @@ export const signInRoutes = Effect.fnUntraced(function* ({
     Effect.succeed(show(200, enterPage(new URLSearchParams(queryOf(request)).get("code") ?? "")))
   )
 
-  yield* form("/console/enter", (fields, request) => {
-    const code = Redacted.make(fields.get("code") ?? "")
-    return attempt(code, sessions.enter(code)).pipe(
-      Effect.flatMap((opened) =>
+  yield* form("/console/enter", (fields, request) =>
+    limited(
+      Effect.flatMap(sessions.enter(Redacted.make(fields.get("code") ?? "")), (opened) =>
         signedIn(opened, opened.project_id === null ? home : `/console/${opened.project_id}`, request)
-      ),
-      Effect.catchTags({
-        rate_limited: whenBusy,
-        WrongCredential: () => Effect.succeed(end("link_used"))
-      })
-    )
-  })
+      )
+    ).pipe(Effect.catchTag("WrongCredential", () => Effect.succeed(end("link_used"))))
+  )
 
   yield* form("/console/sign-out", (fields, request) =>
     Effect.gen(function* () {
@@ -129,12 +125,6 @@ export const signInRoutes = Effect.fnUntraced(function* ({
     })
   )
 })
-
-const outcomeOf = (exit: Exit.Exit<unknown, unknown>): Outcome => {
-  if (Exit.isSuccess(exit)) return "accepted"
-  const error = Option.getOrUndefined(Exit.findErrorOption(exit))
-  return error instanceof WrongCredential || error instanceof WrongKey ? "rejected" : "undecided"
-}
 
 const wrongToken =
   "This token does not open the console. Check that you copied all of it, or ask your operator: it may have ended, or be for agents only."

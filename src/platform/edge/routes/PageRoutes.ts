@@ -1,5 +1,5 @@
 /** Routes that answer people: with a page whatever happens, rate limits and failures included. */
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Caller } from "../../../wire/Headers.ts"
 import { RateLimit } from "../limits/RateLimit.ts"
@@ -9,6 +9,8 @@ type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
 
 const requestRate = { perSecond: 20, burst: 200 }
+/** Wrong secrets that a person entered, per address; valid ones are not counted. */
+const wrongSecretRate = { perSecond: 20 / 60, burst: 20 }
 
 /** `headers` go with every answer; `failure` is the page for a request that was limited or has failed. */
 export const pageRoutes = Effect.fnUntraced(function* (
@@ -16,7 +18,28 @@ export const pageRoutes = Effect.fnUntraced(function* (
   headers: Readonly<Record<string, string>>,
   failure: (reason: "busy" | "failed") => { readonly status: number; readonly body: string }
 ) {
-  const requests = (yield* RateLimit).networks(requestRate)
+  const limits = yield* RateLimit
+  const requests = limits.networks(requestRate)
+  const wrongSecrets = limits.networks(wrongSecretRate)
+
+  const takeWrong = Effect.flatMap(Caller, ({ network }) => wrongSecrets.take(network))
+  /**
+   * Tries a secret, and counts it if it was wrong or the browser left before that was known. `limited` answers a wrong one of
+   * which there were too many. No wrong ones of a neighbour keep a valid one out; `requests` bounds how many are tried.
+   */
+  const countingWrong = <A, E, R>(
+    attempt: Effect.Effect<A, E, R>,
+    isWrong: (error: E) => boolean,
+    limited: (seconds: number) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E, R> =>
+    attempt.pipe(
+      Effect.onExit((exit) => (Exit.hasInterrupts(exit) ? takeWrong : Effect.void)),
+      Effect.catch((error) =>
+        isWrong(error)
+          ? Effect.flatMap(takeWrong, (wait) => (wait > 0 ? limited(wait) : Effect.fail(error)))
+          : Effect.fail(error)
+      )
+    )
 
   const show = (status: number, body: string, retryAfter = status === 503 ? 5 : undefined): Response =>
     HttpServerResponse.text(body, {
@@ -44,7 +67,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
       }).pipe(Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), fail("failed"))))
     )
 
-  return { fail, redirect, serve, show }
+  return { countingWrong, fail, redirect, serve, show }
 })
 
 /** A cookie of this browser only: no script and no other site can read it, and with https no other host can set it. */

@@ -59,7 +59,7 @@ export class WrongPasskey extends Data.TaggedError("WrongPasskey")<{
   readonly reason: WrongKey["reason"]
 }> {}
 
-/** The project token was entered too often, or what it grants was changed too often. */
+/** The project token was entered too often, or what it grants was changed too often, or too many tokens were wrong. */
 export class TooManySignIns extends Data.TaggedError("TooManySignIns")<{ readonly retryAfter: number }> {}
 
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */

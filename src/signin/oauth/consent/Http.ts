@@ -6,12 +6,11 @@
  * the browser that made the request: Origin, Sec-Fetch-Site, the cookie and the CSRF value must all agree. A browser has
  * one cookie for the requests that it opens, and one more for each in which a project token was entered.
  */
-import { Effect, Exit, Layer, Option, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Settings } from "../../../platform/settings/Settings.ts"
 import { salt } from "../../../platform/crypto/Random.ts"
 import { readForm } from "../../../platform/edge/Form.ts"
-import { Attempts, type Outcome } from "../../../platform/edge/limits/Attempts.ts"
 import { onlyMethods } from "../../../platform/edge/routes/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../../platform/edge/routes/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
@@ -20,24 +19,13 @@ import { PersonKeys } from "../../passkeys/PersonKeys.ts"
 import { preSession } from "../../passkeys/PreSession.ts"
 import { sessionCookie } from "../../sessions/SessionCookie.ts"
 import { Authorize } from "../authorize/Authorize.ts"
-import { type Parameters, parametersOf } from "../Parameters.ts"
-import { consentPath, type Submission } from "./BrowserBinding.ts"
+import { parametersOf } from "../Parameters.ts"
+import { consentPath } from "./BrowserBinding.ts"
 import { Consent, type ConsentPage, TooManySignIns } from "./Consent.ts"
 import { consentPage, type EndReason, endPage, returnPage, type Sent } from "./Pages.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 type Response = HttpServerResponse.HttpServerResponse
-
-/** What stands for a project token in a form. */
-interface Entry {
-  readonly credential: Redacted.Redacted<string>
-  readonly enter: (
-    browser: Submission["browser"]
-  ) => Effect.Effect<
-    Redacted.Redacted<string>,
-    Effect.Error<ReturnType<Consent["Service"]["enterToken" | "useSession" | "usePasskey"]>>
-  >
-}
 
 /** Seconds. A request can be decided for ten minutes. */
 const maxAge = 600
@@ -47,8 +35,7 @@ const routes = HttpRouter.use((router) =>
     const { authUrl, baseUrl, console } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
-    const attempts = yield* Attempts
-    const { fail, redirect, serve, show } = yield* pageRoutes(router, headers, endPage)
+    const { countingWrong, fail, redirect, serve, show } = yield* pageRoutes(router, headers, endPage)
 
     // A session stands for its token at the address of the console only. Another port shares its cookies, but not more.
     const offersSession = console.enabled && authUrl.origin === baseUrl.origin
@@ -80,22 +67,6 @@ const routes = HttpRouter.use((router) =>
     }
     const withCookie = (response: Response, name: string, value: Redacted.Redacted<string>, maxAge?: number) =>
       HttpServerResponse.setHeader(response, "set-cookie", ownCookie(name, Redacted.value(value), secure, maxAge))
-
-    const entryOf = (request: Request, form: Parameters, visit: Submission): Entry => {
-      const given = form.get("credential")
-      if (given !== undefined && passkeys !== undefined) {
-        const credential = Redacted.make(given)
-        const answer = { browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")), credential }
-        return { credential, enter: (browser) => consent.usePasskey({ ...visit, browser, answer }) }
-      }
-      const session_id = form.get("session")
-      if (session_id !== undefined && offersSession) {
-        const secret = secretOf(request)
-        return { credential: secret, enter: (browser) => consent.useSession({ ...visit, browser, session_id, secret }) }
-      }
-      const token = Redacted.make((form.get("project_token") ?? "").trim())
-      return { credential: token, enter: (browser) => consent.enterToken({ ...visit, browser, token }) }
-    }
 
     yield* serve("GET", "/authorize", (request) =>
       Effect.gen(function* () {
@@ -146,15 +117,37 @@ const routes = HttpRouter.use((router) =>
             Effect.catchTag("WrongLabel", ({ page }) => ask(request, 422, page, { wrong: "label", access }))
           )
         }
-        const { credential, enter } = entryOf(request, form, visit)
-        const entered = enter(visit.browser).pipe(
+        const token = Redacted.make((form.get("project_token") ?? "").trim())
+        const session_id = form.get("session")
+        const credential = form.get("credential")
+        const answer = {
+          browser: Option.getOrElse(browsers.find(request), () => Redacted.make("")),
+          credential: Redacted.make(credential ?? "")
+        }
+        const enter = (
+          browser: typeof visit.browser
+        ): Effect.Effect<
+          Redacted.Redacted<string>,
+          Effect.Error<ReturnType<typeof consent.enterToken | typeof consent.useSession | typeof consent.usePasskey>>
+        > => {
+          if (credential !== undefined && passkeys !== undefined)
+            return consent.usePasskey({ ...visit, browser, answer })
+          return session_id !== undefined && offersSession
+            ? consent.useSession({ ...visit, browser, session_id, secret: secretOf(request) })
+            : consent.enterToken({ ...visit, browser, token })
+        }
+        const renewed = yield* enter(visit.browser).pipe(
           // A form that is sent twice was shown under the cookie of before.
           Effect.catchTag("ConsentEnded", (ended) =>
             ended.reason === "other_browser" ? enter(browserOf(request)) : ended
-          )
+          ),
+          (entered) =>
+            countingWrong(
+              entered,
+              ({ _tag }) => _tag === "WrongToken" || _tag === "WrongPasskey",
+              (retryAfter) => new TooManySignIns({ retryAfter })
+            )
         )
-        const limited = (retryAfter: number) => new TooManySignIns({ retryAfter })
-        const renewed = yield* attempts.attempt({ credential, outcomeOf, limited }, entered)
         return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(
         Effect.catchTags({
@@ -169,13 +162,6 @@ const routes = HttpRouter.use((router) =>
     )
   })
 )
-
-/** A session that has ended counts where the page looks up its cookie. */
-const outcomeOf = (exit: Exit.Exit<unknown, { readonly _tag: string }>): Outcome => {
-  if (Exit.isSuccess(exit)) return "accepted"
-  const tag = Option.getOrUndefined(Exit.findErrorOption(exit))?._tag
-  return tag === "WrongToken" || tag === "WrongPasskey" ? "rejected" : "undecided"
-}
 
 export const ConsentHttp = Layer.mergeAll(
   routes,
