@@ -275,4 +275,24 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         assert.strictEqual(yield* loud.waiting, 102)
       })
   )
+
+  it.effect(
+    "or about its sign-ins, gets 200 and then one in ten seconds of these; one about a new device comes anyway",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+        const person = yield* makePerson(on)
+        const { device_id } = yield* makeRegisteredPhone(on, person)
+        const waiting = Effect.map(deliveriesOf(device_id), (rows) => rows.length)
+        const before = yield* waiting
+        // The sign-in of the phone is the first one.
+        yield* Effect.replicateEffect(notify(on, person.project_id, "security.client_authorized"), 210)
+        assert.strictEqual((yield* waiting) - before, 199)
+        yield* notify(on, person.project_id, "security.device_added")
+        assert.strictEqual((yield* waiting) - before, 200)
+        yield* TestClock.adjust("10 seconds")
+        yield* Effect.replicateEffect(notify(on, person.project_id, "security.client_authorized"), 2)
+        assert.strictEqual((yield* waiting) - before, 201)
+      })
+  )
 })

@@ -39,7 +39,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
   const projects = yield* Projects
   const budget = yield* CallBudget
   const memory = yield* MemoryBudget
-  const { countingWrong, fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
+  const { countingWrong, fail, redirect, serve, show } = yield* pageRoutes(router, pageHeaders, endPage)
   const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
 
   const end = (reason: Parameters<typeof endPage>[0]) => {
@@ -193,8 +193,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
     show,
     showFramed,
     whenBusy,
-    withCookie,
-    wrongSecrets
+    withCookie
   }
 })
 

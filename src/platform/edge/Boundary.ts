@@ -4,6 +4,7 @@
  * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7; a browser
  * that finds no route gets a page. A defect is logged with the request id, and the client sees only `internal_error`.
  */
+import { NodeHttpServerRequest } from "@effect/platform-node"
 import { type Cause, Clock, Context, Effect, type Fiber, Layer, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
@@ -75,10 +76,11 @@ export class Boundary extends Context.Service<
           ...(Option.isSome(date) && { date: date.value.toUTCString() }),
           "x-request-id": requestId
         })
-        if (complete.status === 429) yield* flood.waitIfMany
-        else if (needsNoCredential(template, request, complete)) {
-          const { network } = yield* Caller
-          if ((yield* free.take(network)) > 0) yield* flood.wait
+        const { network } = yield* Caller
+        const { socket } = NodeHttpServerRequest.toIncomingMessage(request)
+        if (complete.status === 429) yield* flood.waitIfMany(network, socket)
+        else if (needsNoCredential(template, request, complete) && (yield* free.take(network)) > 0) {
+          yield* flood.wait(network, socket)
         }
         yield* measure(template, request.method, complete.status, since)
         yield* record(request, complete)
