@@ -153,9 +153,10 @@ describe("import-memory", () => {
     const notes = Array(50_001).fill(readdirSync(root, { withFileTypes: true })[0])
     const listing = vi.spyOn(fs, "readdirSync").mockReturnValue(notes as never)
     syncBuiltinESMExports()
-    const refused = await Effect.runPromise(Effect.flip(sourceFiles(root, "markdown")))
-    listing.mockRestore()
-    syncBuiltinESMExports()
+    const refused = await Effect.runPromise(Effect.flip(sourceFiles(root, "markdown"))).finally(() => {
+      listing.mockRestore()
+      syncBuiltinESMExports()
+    })
     expect(refused.message).toBe(`${root} has more than 50000 notes.`)
   })
 
