@@ -190,7 +190,7 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("that does not finish leaves the others their turn, and goes on after a second; once done, after a minute", () =>
+  it.effect("that does not finish leaves the others their turn, and goes on after a second, else a minute", () =>
     Effect.gen(function* () {
       const turns: Array<readonly [name: string, at: number]> = []
       const names = () => turns.map(([name]) => name)
