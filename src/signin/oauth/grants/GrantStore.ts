@@ -59,7 +59,7 @@ export const make = (sql: SqlClient.SqlClient) => {
          set revoked_at = ${now}, end_reason = 'too_many_grants'
        -- Unless another statement has ended it meanwhile.
        where revoked_at is null
-         and grant_id in (
+         and grant_id = any (array(
            select grant_id
              from (select g.grant_id,
                           row_number() over (order by g.last_used_at desc nulls last, g.grant_id desc) as place
@@ -68,7 +68,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                       and ${isLive(sql, now)}) as ranked
             where place > ${most}
             order by place desc
-            limit 100)
+            limit 100))
       returning grant_id`)
 
   /** Revokes an access token of this client only (RFC 7009 2.1). */
