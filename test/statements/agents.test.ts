@@ -693,7 +693,7 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
           () => Effect.void
         )
       const seen = new Set<string>()
-      const one = Effect.tap(EmbeddingStore.make(sql).claim(1, now, new Date(now.getTime() + 1000)), (claimed) =>
+      const one = Effect.tap(EmbeddingStore.make(sql).claim(now, new Date(now.getTime() + 1000)), (claimed) =>
         Effect.sync(() => claimed.forEach(({ id, project_id }) => seen.add(`${project_id} ${id}`)))
       )
       const filled = sql.unsafe(`
@@ -703,8 +703,9 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
           select project_id, id::uuid, 'note', 'Title', 'Body', '{}', 'agent', 'contributor', ${past}
             from project
            cross join unnest('{${id(1)},${id(2)}}'::text[]) id;
-          insert into embedding_queue (project_id, entry_id, due_at)
-          select project_id, id, case id when '${id(2)}' then ${longAgo} else ${past} end from memory_entry;
+          -- Entries that failed before come alone.
+          insert into embedding_queue (project_id, entry_id, due_at, attempts)
+          select project_id, id, case id when '${id(2)}' then ${longAgo} else ${past} end, 1 from memory_entry;
         end $$`).unprepared
       yield* undone(Effect.andThen(filled, Effect.repeat(undone(one), { until: () => seen.size === 2, times: 100 })))
       assert.deepStrictEqual([...seen].toSorted(), [`${project} ${id(2)}`, `${otherProject} ${id(2)}`])
