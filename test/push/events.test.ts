@@ -264,6 +264,8 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         })
         const loud = yield* phoneOf
         const quiet = yield* phoneOf
+        // The phone does not want to hear of these, so they do not count.
+        yield* Effect.replicateEffect(notify(on, loud.person.project_id, "task.completed"), 110)
         yield* Effect.replicateEffect(notify(on, loud.person.project_id), 110)
         assert.strictEqual(yield* loud.waiting, 100)
         yield* notify(on, quiet.person.project_id)

@@ -52,12 +52,13 @@ export class Outbox extends Context.Service<
       const wake = sql.afterCommit(workers.isFirst ? Effect.sync(wakeOwn) : workers.tell("wake"))
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
-        if (http.rateLimits && isLimited(notice.kind)) {
-          const { project_id } = notice
-          const key = `${notificationKinds[notice.kind].category} ${project_id}`
-          if ((yield* buckets.take(key)) > 0) return yield* logFault("Too many notifications", { project_id })
-        }
-        yield* store.enqueue(now, notice)
+        const { kind, project_id } = notice
+        const key = `${notificationKinds[kind].category} ${project_id}`
+        const counts = http.rateLimits && isLimited(kind)
+        if (counts && (yield* buckets.take(key)) > 0) return yield* logFault("Too many notifications", { project_id })
+        const queued = yield* store.enqueue(now, notice)
+        // What no device wants to hear of must not silence what one does.
+        if (counts && queued.length === 0) yield* buckets.giveBack(key)
         yield* wake
       })
 

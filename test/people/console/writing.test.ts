@@ -174,13 +174,25 @@ layer(Service.layer)("the console", (it) => {
   it.effect("creates a task, and changes what the form changed", () =>
     Effect.gen(function* () {
       const { agent, home, person, project_id, send, token_id } = yield* project()
-      const fields = { action: "create", title: " Paint ", body: "Red\r\nor blue\r\n\r\nSoon", priority: "0", tags: "api, web api" }
+      const fields = {
+        action: "create",
+        title: " Paint ",
+        body: "Red\r\nor blue\r\n\r\nSoon",
+        priority: "0",
+        tags: "api, web api"
+      }
       const created = yield* send("/tasks", fields)
       const id = idOf(created)
       assert.deepEqual(statusAndPlace(created), [303, `${home}/tasks/${id}`])
       const task = yield* taskOf(agent, id)
       const by = `project_token:${token_id}`
-      const expected = { title: "Paint", body: "Red\nor blue\n\nSoon", priority: 0, tags: ["api", "web"], created_by: by }
+      const expected = {
+        title: "Paint",
+        body: "Red\nor blue\n\nSoon",
+        priority: 0,
+        tags: ["api", "web"],
+        created_by: by
+      }
       assert.deepInclude(task, expected)
 
       const form = { ...fields, action: "change", title: "Paint", tags: "api web", version: "1", assignee: "" }
