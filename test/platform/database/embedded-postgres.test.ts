@@ -318,7 +318,7 @@ describe.concurrent("the password", () => {
     Effect.gen(function* () {
       const data = yield* usedFolder
       yield* firstEdition(data)
-      for (let age = 300; age <= 600; age += 50) {
+      for (let age = 150; age <= 600; age += 50) {
         const killed = yield* userProcess(data)
         yield* Effect.sleep(age)
         yield* end(killed, "SIGKILL")
