@@ -715,10 +715,14 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
     given: queued,
     bystander: memory,
     act: (sql) => EmbeddingStore.make(sql).claim(now, new Date(now.getTime() + 2000)),
-    seen: `select from embedding_queue where due_at = ${sqlNow} + interval '2 seconds'`,
+    seen: `select from embedding_queue where entry_id = '${entry}' and due_at = ${sqlNow} + interval '2 seconds'`,
     actsNotOn: {
       ...unsent,
       ...inactive,
+      "that is not active, beside one that is": `update memory_entry set active = false;
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        values ('${project}', '${id(59)}', 'note', 'word', 'word', '{}', 'agent', 'contributor', ${past});
+        insert into embedding_queue (project_id, entry_id, due_at) values ('${project}', '${id(59)}', ${past})`,
       "that another worker has": `update embedding_queue set due_at = ${sqlNow} + interval '1 second'`
     }
   })

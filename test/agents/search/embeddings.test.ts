@@ -220,9 +220,15 @@ describe("an endpoint for embeddings", () => {
         )
       }
       assert.strictEqual(yield* reasonOf(endpoint, "project"), "status 500")
+      const { answer } = embedder
       embedder.answer = undefined
       yield* TestClock.adjust("1 minute")
       assert.isTrue(yield* endpoint.ready)
+      embedder.answer = answer
+      yield* Effect.flip(endpoint.entries(["text"]))
+      embedder.answer = undefined
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(yield* endpoint.ready, "after an answer not longer the next time")
     })
   )
 
