@@ -9,7 +9,7 @@ export default defineConfig({
   test: {
     environment: "node",
     globalSetup: "./test/support/run/globalSetup.ts",
-    setupFiles: "./test/support/run/Seed.ts",
+    setupFiles: ["./test/support/run/Seed.ts", "./test/support/run/Compiled.ts"],
     pool: "forks",
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },

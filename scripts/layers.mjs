@@ -78,7 +78,7 @@ const forbidden = (from, to, { holdsStatements, speaksHttp }) => {
     return "Nothing in src/ imports the command line, a test, a benchmark or a script."
   }
   if (top.test(from)) return undefined
-  if (top.test(to)) return "App.ts and Http.ts are the top: only main.ts, cli/ and tests import them."
+  if (top.test(to)) return "App.ts, Http.ts and Server.ts are the top: only main.ts, cli/ and tests import them."
   if (wing === "wire") {
     return (effect.test(to) && !effectSql.test(to)) || toWing === "wire"
       ? undefined

@@ -17,7 +17,7 @@ for (const stream of [process.stdout, process.stderr]) stream.on("error", () => 
 
 const serve = Effect.gen(function* () {
   const [{ server }, { served }] = yield* Effect.promise(() =>
-    Promise.all([import("./App.ts"), import("../cli/support/remote/Served.ts")])
+    Promise.all([import("./Server.ts"), import("../cli/support/remote/Served.ts")])
   )
   return yield* Layer.launch(server(served))
 })

@@ -21,7 +21,7 @@ const main = Effect.gen(function* () {
   const workers = yield* Effect.sync(() => workersOf(four.pid)).pipe(
     Effect.repeat({ until: ({ length }) => length === 4 })
   )
-  const seconds = Math.max(1, Math.floor((harness.seconds - 45) / (harness.rounds * 4)))
+  const seconds = Math.max(1, Math.floor((harness.seconds - 115) / (harness.rounds * 4)))
 
   const load = Effect.fnUntraced(function* (operation: "self" | "rotate", target: harness.Target, seconds: number) {
     const { project_id, url: service } = one
@@ -33,8 +33,8 @@ const main = Effect.gen(function* () {
 
   // Until each process has compiled what it runs often: the clients of the four are served by each of them for a part.
   for (const operation of ["self", "rotate"] as const) {
-    yield* load(operation, one, 3)
-    yield* load(operation, four, 12)
+    yield* load(operation, one, 10)
+    yield* load(operation, four, 40)
   }
   yield* one.sql`analyze`
   yield* throttled(one.pid, share)

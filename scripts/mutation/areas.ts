@@ -51,7 +51,7 @@ const areas: Readonly<Record<string, ReadonlyArray<string>>> = {
   settings: ["src/platform/settings"],
   wire: ["src/wire"],
   bridge: ["src/client"],
-  top: ["src/App.ts", "src/Http.ts", "src/main.ts", ...globSync("src/*/Wing.ts")]
+  top: ["src/App.ts", "src/Http.ts", "src/Server.ts", "src/main.ts", ...globSync("src/*/Wing.ts")]
 }
 
 export const areaNames = Object.keys(areas)

@@ -69,7 +69,7 @@ const codesOf = (calls: ReadonlyArray<Called>) => Object.groupBy(calls, ({ code 
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 
-/** The exact bytes, entries and tasks of a project, counted from its rows. */
+/** The exact bytes, entries and tasks of a project, counted from its rows. Only active entries are indexed. */
 const counted = ({ project_id }: Agent) =>
   SqlClient.SqlClient.use(
     (sql) => sql<{ stored_bytes: number; index_bytes: number; entries: number; tasks: number; receipts: number }>`
@@ -84,7 +84,9 @@ const counted = ({ project_id }: Agent) =>
               + (select coalesce(sum(octet_length(result)), 0)
                    from idempotency_record where project_id = ${project_id}::uuid))::float8 as stored_bytes,
              (select coalesce(sum(octet_length(lexeme) + 24), 0)
-                from memory_posting where project_id = ${project_id}::uuid)::float8 as index_bytes,
+                from memory_posting p
+                join memory_entry e on e.project_id = p.project_id and e.id = p.entry_id and e.active
+               where p.project_id = ${project_id}::uuid)::float8 as index_bytes,
              (select count(*) from memory_entry where project_id = ${project_id}::uuid)::float8 as entries,
              (select count(*) from task where project_id = ${project_id}::uuid)::float8 as tasks,
              (select count(*) from receipt where project_id = ${project_id}::uuid)::float8 as receipts`
@@ -429,6 +431,23 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
   )
 })
 
+/** Takes every connection of the pool. Returns what gives them back. */
+const takeAllConnections = Effect.gen(function* () {
+  const { services } = yield* Service
+  const sql = Context.get(services, SqlClient.SqlClient)
+  const done = yield* Deferred.make<void>()
+  const holding = yield* Effect.forEach(indexes(Context.get(services, Settings).database.poolSize), () =>
+    Effect.gen(function* () {
+      const held = yield* Deferred.make<void>()
+      const hold = Effect.andThen(Deferred.succeed(held, undefined), Deferred.await(done))
+      const fiber = yield* Effect.forkChild(sql.withTransaction(hold))
+      yield* Deferred.await(held)
+      return fiber
+    })
+  )
+  return Effect.andThen(Deferred.succeed(done, undefined), Fiber.joinAll(holding))
+})
+
 layer(Service.layer)("a search", (it) => {
   it.effect("asks for the rarest words of a long query", () =>
     Effect.gen(function* () {
@@ -486,25 +505,25 @@ layer(Service.layer)("a search", (it) => {
       const agent = yield* agentWith({})
       const { id } = yield* agent.note("walrus")
       const { services } = yield* Service
-      const sql = Context.get(services, SqlClient.SqlClient)
-      const { poolSize } = Context.get(services, Settings).database
-      const done = yield* Deferred.make<void>()
-      const holding = yield* Effect.forEach(indexes(poolSize), () =>
-        Effect.gen(function* () {
-          const held = yield* Deferred.make<void>()
-          const hold = Effect.andThen(Deferred.succeed(held, undefined), Deferred.await(done))
-          const fiber = yield* Effect.forkChild(sql.withTransaction(hold))
-          yield* Deferred.await(held)
-          return fiber
-        })
-      )
+      const release = yield* takeAllConnections
       const search = Context.get(services, Memory).search(agent, { query: "walrus" })
       const searching = yield* Effect.forkChild(search, { startImmediately: true })
       yield* TestClock.adjust("3 seconds")
-      yield* Deferred.succeed(done, undefined)
+      yield* release
       const { entries } = yield* Fiber.join(searching)
       assert.strictEqual(entries[0]!.id, id)
-      yield* Fiber.joinAll(holding)
+    })
+  )
+
+  it.effect("that takes longer than a second while the database answers nobody is not the query's fault", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const release = yield* takeAllConnections
+      const limited = withinLimit(Context.get(services, SqlClient.SqlClient)`select 1`)
+      const searching = yield* Effect.forkChild(Effect.flip(limited(Effect.never)), { startImmediately: true })
+      yield* TestClock.adjust("1250 millis")
+      assert.strictEqual((yield* Fiber.join(searching))._tag, "bridge_persistence_error")
+      yield* release
     })
   )
 
@@ -514,7 +533,8 @@ layer(Service.layer)("a search", (it) => {
         readFile("package.json", () => resume(Effect.succeed("found")))
       )
       const stall = Effect.sync(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1100))
-      const [found] = yield* TestClock.withLive(Effect.all([withinLimit(answer), stall], { concurrency: 2 }))
+      const limited = withinLimit(Effect.void)
+      const [found] = yield* TestClock.withLive(Effect.all([limited(answer), stall], { concurrency: 2 }))
       assert.strictEqual(found, "found")
     })
   )

@@ -1,10 +1,13 @@
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import { Effect, Exit, Scope } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { readdirSync } from "node:fs"
+import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
+import { createInterface } from "node:readline"
 import { text } from "node:stream/consumers"
-import { compileCache } from "../support/service/ServiceAdmin.ts"
+import { dataFolder } from "../support/database/PostgresUser.ts"
+import { main } from "../support/service/processes/Main.ts"
 
 const folder = join(import.meta.dirname, "chaos")
 // The races run as tests of their own, in races/, and those of backups in operator/backups/automatic.test.ts. The
@@ -15,33 +18,46 @@ const scripts = readdirSync(folder, { recursive: true, encoding: "utf8" }).filte
   /^(?!parts|requests.races|database.(backups|versions)|crashes.upgrade|clients|everything).+[/\\].+\.ts$/.test(file)
 )
 
-/** Those that take longest, longest first. The others take about as long as each other. */
-const longest = [
-  "crashes/embedded.ts",
-  "database/failover.ts",
-  "crashes/enrollment-kill.ts",
-  "crashes/migrations.ts",
-  "crashes/first-start.ts",
-  "push/channels.ts",
-  "crashes/processes.ts",
-  "crashes/replicas.ts",
-  "database/backup.ts",
-  "requests/connections.ts",
-  "database/clock-skew.ts",
-  "database/pool.ts",
-  "crashes/push-kill.ts"
-]
-const gone = longest.filter((file) => !scripts.includes(file))
-if (gone.length > 0) throw new Error(`${gone.join(", ")}: gone, and still in the order of the scripts`)
-const inOrder = [...longest, ...scripts.filter((file) => !longest.includes(file))]
+/** Seconds that a script takes beside other tests. The others take about twelve. */
+const seconds: Readonly<Record<string, number>> = {
+  "database/failover.ts": 50,
+  "crashes/migrations.ts": 30,
+  "crashes/processes.ts": 25,
+  "push/channels.ts": 20,
+  "database/clock-skew.ts": 20,
+  "requests/canaries.ts": 20,
+  "crashes/life.ts": 2
+}
+const gone = Object.keys(seconds).filter((file) => !scripts.includes(file))
+if (gone.length > 0) throw new Error(`${gone.join(", ")}: gone, and still in the seconds of the scripts`)
+const secondsOf = (file: string) => seconds[file] ?? 12
 
-// A script waits for a third of its time: two run at once. They are dealt out so that both lanes end at about the same time.
-for (const lane of [0, 1])
-  describe.concurrent(`a slice of each chaos script, ${["one half", "the other half"][lane]}`, () => {
-    for (const file of inOrder.filter((_, index) => (index % 4 === 1 || index % 4 === 2) === (lane === 1)))
+// A script waits for most of its time: three run at once. Each goes to the lane that ends first.
+const lanes = [0, 1, 2].map((): Array<string> => [])
+const length = (lane: ReadonlyArray<string>) => lane.reduce((sum, file) => sum + secondsOf(file), 0)
+for (const file of scripts.toSorted((a, b) => secondsOf(b) - secondsOf(a)))
+  lanes.toSorted((a, b) => length(a) - length(b))[0]!.push(file)
+
+const scope = Scope.makeUnsafe()
+afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+/** Each script begins with a copy of this data folder, instead of making and migrating a database. */
+let begun: string
+beforeAll(async () => {
+  begun = await Effect.runPromise(Scope.provide(dataFolder(), scope))
+  const env = { ...process.env, SERVICE_DATA_DIR: begun, SERVICE_PORT: "0" }
+  const service = spawn(process.execPath, [main], { env, stdio: ["ignore", "pipe", "inherit"] })
+  createInterface(service.stdout).on("line", (line) => line.includes('"Ready"') && service.kill("SIGTERM"))
+  await once(service, "exit")
+})
+/** A copy would name the original's files, where PostgreSQL had to move them. */
+const canCopy = () => existsSync(join(begun, "postgres"))
+
+for (const [index, lane] of lanes.entries())
+  describe.concurrent(`a slice of each chaos script, lane ${index + 1}`, () => {
+    for (const file of lane)
       it(`sees no violation: ${file}`, { timeout: 180_000, concurrent: false }, async (context) => {
         const script = spawn(process.execPath, [join(folder, file)], {
-          env: { NODE_COMPILE_CACHE: compileCache, ...process.env, SLICE: "1" },
+          env: { ...process.env, SLICE: "1", ...(canCopy() && { SLICE_DATA: begun }) },
           stdio: ["ignore", "pipe", "inherit"]
         })
         const [line, [code]] = await Promise.all([text(script.stdout), once(script, "exit")])

@@ -88,17 +88,20 @@ layer(Reachable)("a Bridge with a granted role", (it) => {
     })
   )
 
-  it.effect("finds the time of the service by itself", () =>
+  it.effect.each([
+    ["ahead", 3_600_000],
+    ["behind", -3_600_000]
+  ] as const)("finds the time of the service by itself, with a clock an hour %s", ([, off]) =>
     Effect.gen(function* () {
       const { opens, token } = yield* granted
       const clock = yield* Clock.Clock
-      const late: Clock.Clock = {
+      const wrong: Clock.Clock = {
         ...clock,
         sleep: (duration) => clock.sleep(duration),
-        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + 3_600_000,
-        currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + 3_600_000)
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + off,
+        currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + off)
       }
-      assert.isTrue(yield* opens(yield* Effect.provideService(token, Clock.Clock, late)))
+      assert.isTrue(yield* opens(yield* Effect.provideService(token, Clock.Clock, wrong)))
     })
   )
 

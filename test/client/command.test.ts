@@ -6,7 +6,7 @@ import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { issueCredential, makeProject } from "../support/bridges/Bridge.ts"
 import { folder, tokensOf } from "../support/bridges/BridgeProcess.ts"
 import { Service } from "../support/service/Service.ts"
@@ -19,7 +19,7 @@ const bridge = (...args: ReadonlyArray<string>) =>
       new Promise<{ readonly code: number | null; readonly out: string; readonly err: string }>((done) => {
         const child = execFile(process.execPath, [program, ...args], (_, out, err) => {
           // No output contains a secret.
-          assert.isUndefined(findToken(out + err))
+          assert.isUndefined(findSecret(out + err))
           done({ code: child.exitCode, out, err })
         })
       })

@@ -231,6 +231,16 @@ layer(Reachable)("the companion", (it) => {
     })
   )
 
+  it.effect("signs out although its device is not there any more", () =>
+    Effect.gen(function* () {
+      const { companion, store } = yield* registered
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from mobile_device where device_id = ${store.stored.device!.device_id}::uuid`
+      yield* companion.signOut
+      assert.deepStrictEqual(store.stored, Companion.nothing)
+    })
+  )
+
   it.effect("shows no token and no header in any printed form", () =>
     Effect.gen(function* () {
       const { companion, pushToken, store } = yield* registered

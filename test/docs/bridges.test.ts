@@ -100,7 +100,7 @@ layer(Service.layer)("docs/bridges.md", (it) => {
     (context) =>
       Effect.gen(function* () {
         if (!isInstalled("go", "version")) return context.skip("needs Go")
-        yield* lives(goBridge(yield* scratch))
+        yield* lives(yield* goBridge(yield* scratch))
       }),
     60_000
   )

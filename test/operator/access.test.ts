@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { findToken } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { Grants } from "../../src/signin/oauth/grants/Grants.ts"
 import { operator } from "../../src/platform/settings/Operator.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
@@ -89,7 +89,7 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("the 
       )
       assert.match(created, /^scopes +tasks:read,tasks:write$/m)
       assert.match(created, new RegExp(`^Next: npx service-admin list-project-tokens --project ${project_id}$`, "m"))
-      assert.isUndefined(findToken(created))
+      assert.isUndefined(findSecret(created))
       assert.strictEqual(statSync(file).mode & 0o777, 0o600)
       const token = readFileSync(file, "utf8").trim()
       assert.strictEqual(yield* statusWith(token), 200)

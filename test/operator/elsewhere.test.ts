@@ -18,7 +18,8 @@ import { ServiceUrl } from "../../cli/support/remote/Target.ts"
 import { RemoteUse } from "../../cli/support/remote/RemoteUse.ts"
 import { Commands, type RemoteCommand } from "../../src/operator/Commands.ts"
 import { OperatorTokens } from "../../src/operator/tokens/OperatorTokens.ts"
-import { findToken, format } from "../../src/platform/crypto/Tokens.ts"
+import { format } from "../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../src/platform/secrets/Secrets.ts"
 import { command, makeOperatorToken } from "../support/people/Operator.ts"
 import { makeToken } from "../support/agents/Agent.ts"
 import { send } from "../support/network/Http.ts"
@@ -130,9 +131,9 @@ layer(withCommands)("the commands of an operator elsewhere", (it) => {
       const files = ["one", "reader", ...readdirSync(join(home, "several")).map((name) => join("several", name))]
       const secrets = files.map((name) => readFileSync(join(home, name), "utf8").trim())
       assert.strictEqual(secrets.length, 5)
-      assert.deepStrictEqual([...new Set(secrets.map(findToken))], ["sbe", "spt"])
+      assert.deepStrictEqual([...new Set(secrets.map((secret) => findSecret(secret)))], ["sbe", "spt"])
       for (const secret of secrets) assert.notInclude(recorded.join("\n"), secret)
-      assert.strictEqual(findToken(recorded.join("\n")), undefined)
+      assert.strictEqual(findSecret(recorded.join("\n")), undefined)
       const { sql } = { sql: yield* SqlClient.SqlClient }
       const [stored] = yield* sql`
         select sha256(${secrets[0]}::bytea) = credential_hash as same from bridge_enrollment_credential
@@ -639,10 +640,15 @@ describe("the address of a service", () => {
     "https://bridges.example.com",
     "https://bridges.example.com:8443/",
     "http://127.0.0.1:8787",
+    "http://127.255.0.9",
+    "http://localhost:8787",
     "http://[::1]"
   ])("may be %s", (url) => assert.isTrue(isAddress(url)))
   it.each([
     "http://bridges.example.com",
+    "http://127.0.0.1.example.com",
+    "http://localhost.example.com",
+    "http://128.0.0.1",
     "https://me@bridges.example.com",
     "https://bridges.example.com/shop",
     "https://bridges.example.com/?shop",

@@ -17,7 +17,7 @@ import { startEmbedder } from "../support/agents/Embedder.ts"
 import { Embeddings } from "../../src/agents/embeddings/Embeddings.ts"
 import { Agent, issueToken } from "../support/agents/McpAgent.ts"
 import { repository } from "../support/agents/Repository.ts"
-import { makePerson } from "../support/people/SignIn.ts"
+import { makePerson, makeSubject } from "../support/people/SignIn.ts"
 import { makePhone } from "../support/phones/Phone.ts"
 import { bigProject, fill } from "../support/database/Fill.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
@@ -602,7 +602,8 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       const sql = yield* SqlClient.SqlClient
       const person = yield* makePerson(on, { project_id })
       const colleague = yield* makePerson(on, { project_id })
-      yield* sql`update project_token set label = ${label} where token_id = ${person.subject}::uuid`
+      const ids = [person.subject, (yield* makeSubject(on, project_id)).token_id].toSorted()
+      yield* sql`update project_token set label = ${label} where token_id = any (${ids}::uuid[])`
       yield* sql`update oauth_grant set label = ${label} where project_token_id = ${person.subject}::uuid`
       const phone = makePhone(on, person)
       const theirs = makePhone(on, colleague)
@@ -630,16 +631,19 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       assert.isUndefined((yield* other.update(taken, { receipt, idempotency_key: "r" })).code)
       const places = ["idempotency_record", "oauth_grant", "project_token", "receipt", "task", "task_note"]
       assert.includeMembers(yield* placesOf(label), places)
-      // One more than a page of an export has.
+      // One more than a page of an export has, half of them by the person's app.
       const noted = yield* agent.task("Noted")
       yield* sql`
         insert into task_note (project_id, id, task_id, text, actor, created_at)
-        select ${project_id}::uuid, gen_random_uuid(), ${noted.id}::uuid, 'Note', ${`project_token:${person.subject}`}, now()
-          from generate_series(1, 501)`
+        select project_id, gen_random_uuid(), ${noted.id}::uuid, 'Note',
+               case n % 2 when 0 then 'oauth_grant:' || grant_id else 'project_token:' || project_token_id end, now()
+          from oauth_grant, generate_series(1, 501) n
+         where project_token_id = ${person.subject}::uuid`
 
       const written: Array<string> = []
       const counts = yield* erasures.exportSubject(project_id, label, (text) => Effect.sync(() => written.push(text)))
-      assert.deepInclude(counts, { project_token: 1, mobile_device: 1, memory_entry: 1, task: 1, task_note: 501 })
+      const expected = { project_token: 2, mobile_device: 1, memory_entry: 1, task: 1, receipt: 1, task_note: 501 }
+      assert.deepInclude(counts, expected)
       const exported = written.join("").trim().split("\n")
       assert.strictEqual(
         exported.length,
@@ -650,13 +654,17 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased person", (it) => {
       assert.isTrue(rows.every(([, row]) => (row as { project_id: string }).project_id === project_id))
 
       const { tokens } = yield* erasures.eraseSubject(project_id, label)
-      assert.deepStrictEqual(tokens, [{ token_id: person.subject, pseudonym: `erased-${person.subject.slice(-12)}` }])
+      const pseudonym = (token_id: string) => `erased-${token_id.slice(-12)}`
+      assert.deepStrictEqual(
+        tokens,
+        ids.map((token_id) => ({ token_id, pseudonym: pseudonym(token_id) }))
+      )
       assert.deepStrictEqual(yield* placesOf(label), [])
       const now = (yield* agent.call("task_get", { id: task.id })).output.task
-      assert.strictEqual(now.answer.by.label, tokens[0]!.pseudonym)
-      assert.strictEqual(now.assignee, tokens[0]!.pseudonym)
+      assert.strictEqual(now.answer.by.label, pseudonym(person.subject))
+      assert.strictEqual(now.assignee, pseudonym(ids[0]!))
       const [note] = (yield* agent.call("task_get", { id: held.id })).output.notes
-      assert.match(note.text, new RegExp(`^Taken over from ${tokens[0]!.pseudonym}, at work since .*: Gone$`))
+      assert.match(note.text, new RegExp(`^Taken over from ${pseudonym(ids[0]!)}, at work since .*: Gone$`))
       assert.strictEqual((yield* phone.get(device_id)).status, 401)
       assert.strictEqual((yield* theirs.get(device_id)).status, 200)
       assert.deepStrictEqual(yield* sql`select 1 from mobile_device where subject = ${person.subject}::uuid`, [])

@@ -233,7 +233,7 @@ const withEmbeddedDatabase = Effect.gen(function* () {
   return { child, pidFile: join(directory, "postmaster.pid") }
 })
 
-describe("a first start with the embedded database", () => {
+describe.concurrent("a first start with the embedded database", () => {
   it.live.each(["SERVICE_PORT", "SERVICE_METRICS_PORT"])("leaves nothing behind if %s is taken", (setting) =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
@@ -251,7 +251,7 @@ describe("a first start with the embedded database", () => {
   )
 })
 
-describe("a server with the embedded database", () => {
+describe.concurrent("a server with the embedded database", () => {
   it.live.each(["SIGHUP", "SIGQUIT"] as const)("stops PostgreSQL on %s", (signal) =>
     Effect.gen(function* () {
       const { child, pidFile } = yield* withEmbeddedDatabase

@@ -304,7 +304,8 @@ class Talking extends Context.Service<Talking, Effect.Success<typeof talking>>()
 
 const talking = Effect.gen(function* () {
   const failing = join(yield* temporaryFolder, "failing")
-  const env = { ...environment, PATH: process.env["PATH"], SERVICE_PROCESSES: "2", FAILING: failing }
+  const { NODE_COMPILE_CACHE, PATH } = process.env
+  const env = { ...environment, NODE_COMPILE_CACHE, PATH, SERVICE_PROCESSES: "2", FAILING: failing }
   const program = join(import.meta.dirname, "../support/service/processes/WorkersMain.ts")
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>

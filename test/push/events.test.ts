@@ -264,6 +264,8 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         })
         const loud = yield* phoneOf
         const quiet = yield* phoneOf
+        // The phone does not want to hear of these, so they do not count.
+        yield* Effect.replicateEffect(notify(on, loud.person.project_id, "task.completed"), 110)
         yield* Effect.replicateEffect(notify(on, loud.person.project_id), 110)
         assert.strictEqual(yield* loud.waiting, 100)
         yield* notify(on, quiet.person.project_id)
@@ -273,6 +275,25 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         yield* TestClock.adjust("20 seconds")
         yield* Effect.replicateEffect(notify(on, loud.person.project_id), 2)
         assert.strictEqual(yield* loud.waiting, 102)
+      })
+  )
+
+  it.effect(
+    "or about its sign-ins, gets 200 and then one in ten seconds of these; one about a new device comes anyway",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+        const person = yield* makePerson(on)
+        const { device_id } = yield* makeRegisteredPhone(on, person)
+        const waiting = Effect.map(deliveriesOf(device_id), (rows) => rows.length)
+        const before = yield* waiting
+        yield* Effect.replicateEffect(notify(on, person.project_id, "security.client_authorized"), 210)
+        assert.strictEqual((yield* waiting) - before, 200)
+        yield* notify(on, person.project_id, "security.device_added")
+        assert.strictEqual((yield* waiting) - before, 201)
+        yield* TestClock.adjust("10 seconds")
+        yield* Effect.replicateEffect(notify(on, person.project_id, "security.client_authorized"), 2)
+        assert.strictEqual((yield* waiting) - before, 202)
       })
   )
 })

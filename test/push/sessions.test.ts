@@ -76,6 +76,19 @@ it.live("an idle session is used again if it answers a ping, and is replaced oth
   })
 )
 
+it.live("several requests that find an idle session lost share the next one", () =>
+  Effect.gen(function* () {
+    const simulator = yield* apnsSimulator()
+    const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(simulator.origin).port) })
+    const through = { ...simulator, origin: `https://localhost:${line.port}` }
+    const apns = yield* apnsOf(through, { deadline: Duration.seconds(1), idle: Duration.zero })
+    yield* sendMany(apns, 1)
+    yield* Effect.andThen(line.blackhole, line.heal)
+    assert.deepStrictEqual(yield* sendMany(apns, 8), all(8))
+    assert.strictEqual(simulator.sessions, 2)
+  })
+)
+
 it.live("a stream that APNs refuses unprocessed is sent again, twice at most", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator()

@@ -684,6 +684,20 @@ layer(Named)("a passkey", (it) => {
     })
   )
 
+  it.effect("signs in beside a neighbour who tries two wrong ones a second", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })
+      const { authenticator } = yield* makeHolder(limited)
+      const wrong = new Person(limited.url, named).post("/console/sign-in", { credential: "{}" })
+      yield* Effect.replicateEffect(wrong, 30)
+      for (let second = 0; second < 2; second += 1) {
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual([(yield* wrong).status, (yield* wrong).status], [429, 429])
+        assert.strictEqual((yield* signInWith(new Person(limited.url, named), authenticator)).status, 303)
+      }
+    })
+  )
+
   it.effect("is asked for 200 times at once by an address", () =>
     Effect.gen(function* () {
       const limited = yield* instance({ ...settings, SERVICE_RATE_LIMITS: "on" })

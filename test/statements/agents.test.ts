@@ -49,7 +49,7 @@ const tasks = `${projects}; ${taskRow(task)}; ${taskRow(needed)};
 /** An active entry, indexed under the lexeme "word". */
 const memory = `${tasks};
   insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
-  values ('${project}', '${entry}', 'note', 'word', 'word', '{api}', 'agent', 'contributor', ${past});
+  values ('${project}', '${entry}', 'note', 'word', 'word', '{api,web}', 'agent', 'contributor', ${past});
   insert into memory_posting (project_id, lexeme, entry_id, tf, dl) values ('${project}', 'word', '${entry}', 1, 1);
   insert into memory_count (project_id, part, active) values ('${project}', 2, 1);
   insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks)
@@ -478,22 +478,25 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       "if the posting is another's": `update memory_posting set entry_id = '${id(59)}'`
     }
   })
-  const filter = { kind: "note", tags: ["api"] }
+  const filter = { kind: "note", tags: ["api", "web"] }
   const question = { terms: [{ word: 0, lexeme: "word", share: 1 }], names: [], stages: everyStage }
   const matches = {
     "in another project": elsewhere("memory_entry"),
     "that is not active": "update memory_entry set active = false",
     "of another kind": "update memory_entry set kind = 'decision'",
-    "with another tag": "update memory_entry set tags = '{web}'"
+    "with one of two tags": "update memory_entry set tags = '{web}'"
   }
+  const tagged = { "with one more tag": "update memory_entry set tags = '{api,ops,web}'" }
   testConditions(it, "an entry is among the newest", {
     given: memory,
     act: (sql) => SearchStore.make(sql).recent(project, filter, undefined, 9),
+    actsOn: tagged,
     actsNotOn: matches
   })
   testConditions(it, "an entry is among the best matches", {
     given: memory,
     act: (sql) => SearchStore.make(sql).ranked(project, question, filter, 9),
+    actsOn: tagged,
     actsNotOn: {
       ...matches,
       "by a posting of another project": elsewhere("memory_posting"),
@@ -517,7 +520,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
   testConditions(it, "an entry is found beside a match", {
     given: `${memory};
       insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, session_ref, task_id, created_at)
-      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api}', 'agent', 'contributor', 's', '${task}',
+      values ('${project}', '${besideId}', 'note', 'other', 'other', '{api,web}', 'agent', 'contributor', 's', '${task}',
               ${past});
       update memory_entry set session_ref = 's', task_id = '${task}' where project_id = '${project}'`,
     act: (sql) =>
@@ -533,7 +536,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       "in another project": elsewhere("memory_entry", ofBeside),
       "that is not active": `update memory_entry set active = false ${ofBeside}`,
       "of another kind": `update memory_entry set kind = 'decision' ${ofBeside}`,
-      "with another tag": `update memory_entry set tags = '{web}' ${ofBeside}`,
+      "with one of two tags": `update memory_entry set tags = '{web}' ${ofBeside}`,
       "of another session and task": `update memory_entry set session_ref = 't', task_id = null ${ofBeside}`,
       "of another actor and task": `update memory_entry set actor = 'other', task_id = null ${ofBeside}`,
       "if the match is not active": `update memory_entry set active = false where id = '${entry}'`
@@ -690,7 +693,7 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
           () => Effect.void
         )
       const seen = new Set<string>()
-      const one = Effect.tap(EmbeddingStore.make(sql).claim(1, now, new Date(now.getTime() + 1000)), (claimed) =>
+      const one = Effect.tap(EmbeddingStore.make(sql).claim(now, new Date(now.getTime() + 1000)), (claimed) =>
         Effect.sync(() => claimed.forEach(({ id, project_id }) => seen.add(`${project_id} ${id}`)))
       )
       const filled = sql.unsafe(`
@@ -700,8 +703,9 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
           select project_id, id::uuid, 'note', 'Title', 'Body', '{}', 'agent', 'contributor', ${past}
             from project
            cross join unnest('{${id(1)},${id(2)}}'::text[]) id;
-          insert into embedding_queue (project_id, entry_id, due_at)
-          select project_id, id, case id when '${id(2)}' then ${longAgo} else ${past} end from memory_entry;
+          -- Entries that failed before come alone.
+          insert into embedding_queue (project_id, entry_id, due_at, attempts)
+          select project_id, id, case id when '${id(2)}' then ${longAgo} else ${past} end, 1 from memory_entry;
         end $$`).unprepared
       yield* undone(Effect.andThen(filled, Effect.repeat(undone(one), { until: () => seen.size === 2, times: 100 })))
       assert.deepStrictEqual([...seen].toSorted(), [`${project} ${id(2)}`, `${otherProject} ${id(2)}`])
@@ -710,11 +714,26 @@ layer(TestDatabase.sql)("statements of retries, transfer and documents", (it) =>
   testConditions(it, "an entry is sent for its vector", {
     given: queued,
     bystander: memory,
-    act: (sql) => EmbeddingStore.make(sql).claim(9, now, new Date(now.getTime() + 1000)),
+    act: (sql) => EmbeddingStore.make(sql).claim(now, new Date(now.getTime() + 2000)),
+    seen: `select from embedding_queue where entry_id = '${entry}' and due_at = ${sqlNow} + interval '2 seconds'`,
     actsNotOn: {
       ...unsent,
       ...inactive,
+      "that is not active, beside one that is": `update memory_entry set active = false;
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        values ('${project}', '${id(59)}', 'note', 'word', 'word', '{}', 'agent', 'contributor', ${past});
+        insert into embedding_queue (project_id, entry_id, due_at) values ('${project}', '${id(59)}', ${past})`,
       "that another worker has": `update embedding_queue set due_at = ${sqlNow} + interval '1 second'`
+    }
+  })
+  testConditions(it, "an entry is put back", {
+    given: queued,
+    bystander: memory,
+    act: (sql) => EmbeddingStore.make(sql).postpone(project, [entry], now, 1),
+    seen: `select from embedding_queue where due_at = ${sqlNow} and attempts = 1`,
+    actsNotOn: {
+      "of another project": elsewhere("embedding_queue"),
+      "that was not asked for": `update embedding_queue set entry_id = '${id(59)}'`
     }
   })
   testConditions(it, "an entry gets a vector", {

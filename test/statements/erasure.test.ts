@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import * as ErasureStore from "../../src/people/erasure/ErasureStore.ts"
 import * as PersonStore from "../../src/people/erasure/PersonStore.ts"
-import { testConditions } from "../support/statements/Conditions.ts"
+import { type Statement, testConditions } from "../support/statements/Conditions.ts"
 import {
   disableProject,
   hash,
@@ -153,7 +153,8 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "with another label": "update project_token set label = 'Ben'"
     }
   })
-  const person = { project_id: project, label: "Ada", tokens: [projectToken, id(10)], actors: [] }
+  const actor = `oauth_grant:${ids.grant}`
+  const person = { project_id: project, label: "Ada", tokens: [projectToken, id(10)], actors: [actor] }
   testConditions(it, "a person's row is exported", {
     given: labelled,
     act: (sql) => PersonStore.make(sql).page("project_token", person, id(10), 9),
@@ -163,6 +164,84 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       "that an earlier page has": `update project_token set token_id = '${id(10)}'`
     }
   })
+  const taskRow = (more: string) => `${labelled};
+    insert into task (
+      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
+    values ('${project}', '${task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past});
+    update task set ${more}`
+  const receiptRow = (more: string) => `${labelled};
+    insert into receipt (
+      project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
+      task_status_after, actor, created_at)
+    values ('${project}', '${id(54)}', '${task}', 'session', 'me', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
+            ${past});
+    update receipt set ${more}`
+
+  const otherToken = (table: string) => ({ "of another token": `update ${table} set project_token_id = '${id(19)}'` })
+  const otherActor = (table: string) => ({ "of another actor": `update ${table} set actor = 'agent'` })
+  /** A row of each other table, and what makes it somebody else's. */
+  const others: Record<
+    Exclude<PersonStore.Section, "project_token">,
+    Pick<Statement, "given" | "actsOn" | "actsNotOn">
+  > = {
+    oauth_grant: { given: labelled, actsNotOn: otherToken("oauth_grant") },
+    person_key: { given: passkey, actsNotOn: otherToken("person_key") },
+    console_session: {
+      given: `${labelled};
+        insert into console_session (
+          session_id, secret_hash, project_token_id, project_id, actor, user_agent, created_at, last_used_at, expires_at)
+        values ('${id(61)}', ${hash("session")}, '${projectToken}', '${project}', 'agent', '', ${past}, ${past}, ${later})`,
+      actsNotOn: otherToken("console_session")
+    },
+    mobile_device: {
+      given: phone,
+      actsNotOn: { "of another token": `update mobile_device set subject = '${id(19)}'` }
+    },
+    memory_entry: {
+      given: `${labelled};
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        values ('${project}', '${ids.entry}', 'note', 'Entry', 'Entry', '{}', '${actor}', 'contributor', ${past})`,
+      actsNotOn: otherActor("memory_entry")
+    },
+    task: {
+      given: taskRow(`created_by = '${actor}'`),
+      actsOn: {
+        ...Object.fromEntries(
+          ["updated_by", "asked_by", "answered_by", "claimed_by"].map((column) => [
+            `by ${column}`,
+            `update task set created_by = 'agent', ${column} = '${actor}'`
+          ])
+        ),
+        "by assignee": "update task set created_by = 'agent', assignee = 'Ada'"
+      },
+      actsNotOn: { "of others": "update task set created_by = 'agent', updated_by = 'agent', assignee = 'Ben'" }
+    },
+    receipt: {
+      given: receiptRow(`actor = '${actor}'`),
+      actsOn: { "by worker": "update receipt set actor = 'agent', worker = 'Ada'" },
+      actsNotOn: otherActor("receipt")
+    },
+    task_note: {
+      given: `${labelled};
+        insert into task_note (project_id, id, task_id, text, actor, created_at)
+        values ('${project}', '${id(55)}', '${task}', 'Half.', '${actor}', ${past})`,
+      actsNotOn: otherActor("task_note")
+    },
+    audit_event: {
+      given: `${labelled};
+        alter table audit_event disable trigger user;
+        insert into audit_event (event_id, at, project_id, actor, action, outcome, subject, address, user_agent)
+        values ('${id(91)}', ${past}, '${project}', '${actor}', 'test', 'done', '{}', '', '')`,
+      actsNotOn: otherActor("audit_event")
+    }
+  }
+  for (const [section, { actsNotOn, ...row }] of Object.entries(others)) {
+    testConditions(it, `a person's ${section} is exported`, {
+      ...row,
+      act: (sql) => PersonStore.make(sql).page(section as PersonStore.Section, person, id(10), 9),
+      actsNotOn: { "of another project": elsewhere(section), ...actsNotOn }
+    })
+  }
   testConditions(it, "a grant is found by its token", {
     given: labelled,
     act: (sql) => PersonStore.make(sql).grants([projectToken]),
@@ -258,11 +337,6 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
       }
     })
   }
-  const taskRow = (more: string) => `${labelled};
-    insert into task (
-      project_id, id, title, body, status, priority, tags, version, created_by, created_at, updated_at)
-    values ('${project}', '${task}', 'Task', '', 'open', 2, '{}', 1, 'agent', ${past}, ${past});
-    update task set ${more}`
   testConditions(it, "a task's answer loses a person's label", {
     given: taskRow(`answer = '{"text": "Yes.", "by": {"id": "${projectToken}", "label": "Ada"}}'`),
     act: erase,
@@ -303,12 +377,7 @@ layer(TestDatabase.sql)("statements that forget a person", (it) => {
     actsNotOn: {}
   })
   testConditions(it, "a receipt's worker loses a person's label", {
-    given: `${labelled};
-      insert into receipt (
-        project_id, id, task_id, session_ref, worker, outcome, summary, next_steps, pitfalls, task_version_after,
-        task_status_after, actor, created_at)
-      values ('${project}', '${id(54)}', '${task}', 'session', 'Ada', 'progress', 'Half.', '{}', '{}', 1, 'open', 'agent',
-              ${past})`,
+    given: receiptRow("worker = 'Ada'"),
     act: erase,
     seen: "select from receipt where worker = 'gone'",
     actsNotOn: {

@@ -221,6 +221,21 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, now),
     actsNotOn: { ...anotherProject, ...deleted }
   })
+  const ending = `${projects}; ${disableProject}; update project set delete_after = ${later}`
+  testConditions(it, "an enabled project is not deleted any more", {
+    given: ending,
+    act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, null),
+    seen: `select from project where project_id = '${ids.project}' and disabled_at is null and delete_after is null`,
+    actsNotOn: deleted
+  })
+  testConditions(it, "a project that is disabled again keeps its times", {
+    given: ending,
+    act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, now),
+    seen: `
+      select from project
+       where project_id = '${ids.project}' and disabled_at = ${past} and delete_after = ${later}`,
+    actsNotOn: {}
+  })
   testConditions(it, "the limits of a project are found", {
     given: projects,
     act: (sql) => LimitStore.make(sql).find(ids.project, now),

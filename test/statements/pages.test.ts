@@ -3,6 +3,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DocumentStore from "../../src/agents/documents/DocumentStore.ts"
+import * as ActivityStore from "../../src/agents/handover/ActivityStore.ts"
+import type { HappenedKind } from "../../src/agents/handover/Shapes.ts"
 import * as SearchStore from "../../src/agents/memory/SearchStore.ts"
 import * as ReceiptStore from "../../src/agents/tasks/ReceiptStore.ts"
 import * as TaskStore from "../../src/agents/tasks/TaskStore.ts"
@@ -97,6 +99,11 @@ const exported =
   }
 /** These lists read one row more, which tells them that there is a next page. */
 const one = { limit: 0 }
+const keysAfter = (after: string | undefined) => (after === undefined ? undefined : ([at, after] as const))
+const happened = (kind: HappenedKind): Read =>
+  keysOf("id", (sql, { after }) =>
+    ActivityStore.make(sql).since(project, new Date(at), [kind], keysAfter(after), one.limit)
+  )
 
 const ascending: Readonly<Record<string, Read>> = {
   projects: keysOf("project_id", (sql, page) => ProjectStore.make(sql).list(page)),
@@ -142,16 +149,18 @@ const descending: Readonly<Record<string, Read>> = {
   ),
   "audit events of all projects": keysOf("event_id", (sql, page) => AuditStore.make(sql).list(undefined, page)),
   "tasks that were updated at one instant": keysOf("id", (sql, { after }) =>
-    TaskStore.make(sql).list(
-      project,
-      {},
-      { order: "updated", keys: after === undefined ? undefined : [at, after] },
-      one.limit
-    )
+    TaskStore.make(sql).list(project, {}, { order: "updated", keys: keysAfter(after) }, one.limit)
   ),
   "entries of one instant": keysOf("id", (sql, { after }) =>
-    SearchStore.make(sql).recent(project, {}, after === undefined ? undefined : [at, after], one.limit)
-  )
+    SearchStore.make(sql).recent(project, {}, keysAfter(after), one.limit)
+  ),
+  "receipts of one instant": keysOf("id", (sql, { after }) =>
+    ActivityStore.make(sql).receipts(project, {}, keysAfter(after), one.limit)
+  ),
+  "tasks that happened at one instant": happened("task"),
+  "receipts that happened at one instant": happened("receipt"),
+  "entries that happened at one instant": happened("note"),
+  "notes on tasks that happened at one instant": happened("task_note")
 }
 
 layer(TestDatabase.sql)("page by page", (it) => {

@@ -154,6 +154,7 @@ layer(TestDatabase.sql)("statements of phones", (it) => {
       ),
     actsNotOn: {
       ...ended,
+      "that is inactive": endDevice("inactive"),
       "in another project": notMine["in another project"],
       "for another person": notMine["of another person"]
     }

@@ -191,6 +191,11 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     act: (sql) => live(ClientStore.make(sql).list(firstPage, now)),
     actsNotOn: { ...notLive, "of another client": "update oauth_grant set client_id = 'other'" }
   })
+  testConditions(it, "a project token gives up a grant", {
+    given: signedIn,
+    act: (sql) => GrantStore.make(sql).endBeyond(ids.projectToken, 0, now),
+    actsNotOn: { ...notLive, "of another token": `update oauth_grant set project_token_id = '${id(19)}'` }
+  })
   testConditions(it, "a project token is listed as active", {
     given: signedIn,
     act: (sql) =>

@@ -24,7 +24,7 @@ export const limitInUse = (limit: keyof typeof perTime, maximum: number, retry_a
     `The project may make ${maximum} ${perTime[limit]}; try again in ${retry_after} s.`
   )
 
-/** `maximum` in bytes: of one batch, and of all answers that the project's agents have not read. */
+/** `maximum` in bytes: of one batch, and of all answers that a token's agents have not read. */
 export const answersInUse = (maximum: number) =>
   withDetails(
     refuse("limit_exceeded"),

@@ -30,13 +30,21 @@ export interface Embedded {
 /** Vectors per block. */
 export const blockSize = 256
 
+/** Characters of an entry that are sent: some 1,000 tokens, which every model takes. */
+export const longestText = 4_000
+/** Entries of a batch, and their characters: what a slow endpoint embeds in time. */
+const [batchEntries, batchCharacters] = [64, 32_000]
+
 export const make = (sql: SqlClient.SqlClient) => {
   /** Whether the text of the project may be sent (`set-project-limits --embeddings`). */
   const allowed = (project: string) =>
     sql.literal(`coalesce((${project}.limits->>'embeddings')::int, 1) = 1 and ${project}.disabled_at is null`)
 
-  /** Leases up to `limit` entries until `until`. Projects come in random order, so that one with a backlog leaves room. */
-  const claim = (limit: number, now: Date, until: Date) =>
+  /**
+   * Leases a batch of one project until `until`. Projects come in random order, so that one with a backlog leaves room for
+   * others. An entry that failed before fills a batch alone.
+   */
+  const claim = (now: Date, until: Date) =>
     rows(Waiting)(sql`
       with recursive project_due as (
         (select project_id from embedding_queue order by project_id limit 1)
@@ -44,30 +52,41 @@ export const make = (sql: SqlClient.SqlClient) => {
         select (select q.project_id from embedding_queue q where q.project_id > d.project_id order by q.project_id limit 1)
           from project_due d
          where d.project_id is not null
-      ), due as (
-        select q.project_id, q.entry_id
-          from (select project_id from project_due where project_id is not null order by random()) d
+      ), chosen as (
+        select p.project_id
+          from project_due d
+          join project p on p.project_id = d.project_id and ${allowed("p")}
          cross join lateral (
-           select q.project_id, q.entry_id
+           select
              from embedding_queue q
+             join memory_entry e on e.project_id = q.project_id and e.id = q.entry_id and e.active
             where q.project_id = d.project_id
               and q.due_at <= ${now}
-            order by q.due_at
-            limit ${limit}
-              for update skip locked) q
-         limit ${limit}
-      ), leased as (
-        update embedding_queue q
-           set due_at = ${until}, attempts = q.attempts + 1
-          from due
-         where q.project_id = due.project_id
-           and q.entry_id = due.entry_id
-        returning q.project_id, q.entry_id, q.attempts
+            limit 1) q
+         order by random()
+         limit 1
+      ), due as (
+        select q.project_id, q.entry_id, q.due_at, q.attempts, e.title, e.body
+          from embedding_queue q
+          join memory_entry e on e.project_id = q.project_id and e.id = q.entry_id and e.active
+         where q.project_id = (select project_id from chosen)
+           and q.due_at <= ${now}
+         order by q.due_at
+         limit ${batchEntries}
+           for update of q skip locked
+      ), counted as (
+        select d.project_id, d.entry_id, d.title, d.body,
+               sum(case d.attempts when 0 then least(length(d.title) + length(d.body), ${longestText}) else ${batchCharacters} end)
+                 over (order by d.due_at, d.entry_id) as characters
+          from due d
       )
-      select e.project_id, e.id, e.title, e.body, l.attempts
-        from leased l
-        join memory_entry e on e.project_id = l.project_id and e.id = l.entry_id and e.active
-        join project p on p.project_id = l.project_id and ${allowed("p")}`)
+      update embedding_queue q
+         set due_at = ${until}
+        from counted c
+       where c.characters <= ${batchCharacters}
+         and q.project_id = c.project_id
+         and q.entry_id = c.entry_id
+      returning q.project_id, q.entry_id as id, c.title, c.body, q.attempts`)
 
   /** Serializes those who add vectors to a project. */
   const lock = (project_id: string) => sql`
@@ -125,21 +144,12 @@ export const make = (sql: SqlClient.SqlClient) => {
      where project_id = ${project_id}::uuid
        and entry_id = any(${ids}::uuid[])`
 
-  /** Leaves an entry in the queue until `until`. */
-  const postpone = (project_id: string, id: string, until: Date) => sql`
+  /** Leaves entries in the queue until `until`, with so many attempts more. */
+  const postpone = (project_id: string, ids: ReadonlyArray<string>, until: Date, attempts: 0 | 1) => sql`
     update embedding_queue
-       set due_at = ${until}
+       set due_at = ${until}, attempts = attempts + ${attempts}
      where project_id = ${project_id}::uuid
-       and entry_id = ${id}::uuid`
-
-  /** Returns entries that were not tried. */
-  const release = (claimed: ReadonlyArray<Waiting>, now: Date) => sql`
-    update embedding_queue q
-       set due_at = ${now}, attempts = q.attempts - 1
-      from unnest(${claimed.map(({ project_id }) => project_id)}::uuid[], ${claimed.map(({ id }) => id)}::uuid[])
-             as c (project_id, entry_id)
-     where q.project_id = c.project_id
-       and q.entry_id = c.entry_id`
+       and entry_id = any(${ids}::uuid[])`
 
   /**
    * Reads a page of all active entries after the key, and queues those without a vector of the model. Returns the last key;
@@ -223,7 +233,6 @@ export const make = (sql: SqlClient.SqlClient) => {
     add,
     done,
     postpone,
-    release,
     queueLacking,
     prune,
     versions,

@@ -2,9 +2,10 @@
  * Meaning (decisions.md, Embeddings): with SERVICE_EMBEDDINGS_URL, entries of memory have vectors, and a search compares them
  * with the vector of its query. Without it, or while the endpoint is away, words answer alone.
  *
- * A write only queues its entry. The worker of each replica leases batches from the queue, asks the endpoint outside any
- * transaction, and stores the vectors of those entries that are still active. Every ten minutes, and at the start, it reads all
- * entries and queues those without a vector of the model: so it fills a new database, another model, and what was imported.
+ * A write only queues its entry. The worker of each replica leases batches from the queue, each of one project, asks the
+ * endpoint outside any transaction, and stores the vectors of those entries that are still active. Every ten minutes, and at
+ * the start, it reads all entries and queues those without a vector of the model: so it fills a new database, another model,
+ * and what was imported.
  */
 import { Context, Duration, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -33,10 +34,8 @@ export interface Meaning {
 /** `off`: the project has no vectors. `away`: it has, but the endpoint did not answer in time. */
 export type Asked = Meaning | "off" | "away"
 
-/** Texts per request, and entries that are read to find those without a vector. */
-const [batchSize, pageSize] = [64, 1_000]
-/** Characters of an entry that are sent: some 1,000 tokens, which every model takes. */
-const longestText = 4_000
+/** Entries that are read to find those without a vector. */
+const pageSize = 1_000
 /** Vectors of queries that are kept, in all for some ten minutes. */
 const [queries, queryMillis] = [1_000, 600_000]
 /** Candidates by their signs. */
@@ -44,8 +43,10 @@ const candidates = 100
 /** Between two passes over all entries. */
 const passMillis = 600_000
 const lease = Duration.minutes(2)
-/** An entry that the endpoint refuses is tried again this often; a later pass queues it once more. */
+/** An entry whose text makes the endpoint fail is tried this often; a later pass queues it once more. */
 const mostAttempts = 5
+/** Entries that are remembered because the endpoint failed with them, for at least an hour. */
+const [mostSuspects, suspectMillis] = [1_000, 3_600_000]
 
 const first = [nil, nil] as const
 
@@ -75,24 +76,26 @@ const make = Effect.fnUntraced(function* (settings: Parameters<typeof makeEndpoi
   const sql = yield* SqlClient.SqlClient
   const clock = yield* DatabaseClock
   const store = Store.make(sql)
-  const { embed, model, rests } = yield* makeEndpoint(settings)
+  const endpoint = yield* makeEndpoint(settings)
+  const { model } = endpoint
   const codes = makeCodes(store, model, settings.dimensions)
   const known = recent<Vector>(queries, queryMillis)
+  const suspects = recent<true>(mostSuspects, suspectMillis)
 
-  const vectorOf = Effect.fnUntraced(function* (query: string) {
+  const vectorOf = Effect.fnUntraced(function* (project_id: string, query: string) {
     const key = Buffer.from(sha256(query)).toString("base64")
     const now = (yield* clock.now).getTime()
     const before = known.get(key)
     if (before !== undefined) return before
-    const [vector] = yield* embed("query", [query], "500 millis")
-    known.set(key, vector!, now)
-    return vector!
+    const vector = yield* endpoint.query(project_id, query)
+    known.set(key, vector, now)
+    return vector
   })
 
   const ask = Effect.fn("Embeddings.ask")(function* (project_id: string, query: string) {
     const blocks = yield* persistence(codes.blocksOf(project_id))
     if (blocks.size === 0) return "off" as const
-    const vector = yield* vectorOf(query).pipe(Effect.catchTag("EndpointAway", () => Effect.undefined))
+    const vector = yield* vectorOf(project_id, query).pipe(Effect.catchTag("EndpointAway", () => Effect.undefined))
     if (vector === undefined) return "away" as const
     const nearest = yield* codes.nearest(blocks, signsOf(vector), candidates)
     const cosines = (ids: ReadonlyArray<string>) =>
@@ -112,21 +115,17 @@ const make = Effect.fnUntraced(function* (settings: Parameters<typeof makeEndpoi
     return { nearest, cosines } satisfies Meaning
   })
 
-  const embedBatch = Effect.fnUntraced(function* (waiting: ReadonlyArray<Store.Waiting>) {
-    const vectors = yield* embed("entry", waiting.map(textOf), "30 seconds")
-    const byProject = Map.groupBy(
-      waiting.map((entry, n) => ({ ...entry, vector: vectors[n]! })),
-      (one) => one.project_id
-    )
-    yield* Effect.forEach(byProject, ([project_id, entries]) => save(project_id, entries), { discard: true })
+  const embed = Effect.fnUntraced(function* (batch: Batch) {
+    const vectors = yield* endpoint.entries(batch.map(textOf))
+    yield* save(batch, vectors)
   })
 
-  const save = (project_id: string, entries: ReadonlyArray<{ readonly id: string; readonly vector: Vector }>) =>
+  const save = (batch: Batch, vectors: ReadonlyArray<Vector>) =>
     Effect.gen(function* () {
-      const ids = entries.map(({ id }) => id)
+      const { ids, project_id } = keysOf(batch)
       yield* store.lock(project_id)
       const lacking = new Set((yield* store.lacking(project_id, ids, model)).map(({ id }) => id))
-      let rest = entries.filter(({ id }) => lacking.has(id)).map(storedOf)
+      let rest = ids.map((id, n) => storedOf(id, vectors[n]!)).filter(({ id }) => lacking.has(id))
       let [{ number, used } = { number: 0, used: 0 }] = yield* store.lastBlock(project_id, model)
       while (rest.length > 0) {
         if (used === Store.blockSize) [number, used] = [number + 1, 0]
@@ -138,18 +137,21 @@ const make = Effect.fnUntraced(function* (settings: Parameters<typeof makeEndpoi
       yield* store.done(project_id, ids)
     }).pipe(sql.withTransaction, persistence)
 
-  /** One text that the endpoint refuses must not keep the others of its batch. */
-  const settle = Effect.fnUntraced(function* (waiting: ReadonlyArray<Store.Waiting>, { refused }: EndpointAway) {
+  /**
+   * Puts a batch back. Any of several entries may be why it failed, so each comes alone from then on. Alone, an entry loses an
+   * attempt if the endpoint answers others, or goes away with this entry for the second time; an outage costs it none.
+   */
+  const putBack = Effect.fnUntraced(function* (batch: Batch, { fault }: EndpointAway) {
     const now = yield* clock.now
-    const [{ attempts, id, project_id }] = waiting as readonly [Store.Waiting]
-    if (refused !== true) yield* persistence(store.release(waiting, now))
-    else if (waiting.length > 1) yield* Effect.forEach(waiting, (entry) => embedAll([entry]), { discard: true })
-    else if (attempts >= mostAttempts) yield* persistence(store.done(project_id, [id]))
-    else yield* persistence(store.postpone(project_id, id, after(now, Duration.minutes(2 ** attempts))))
-  })
-
-  const embedAll = (waiting: ReadonlyArray<Store.Waiting>): Effect.Effect<void, Unavailable> =>
-    Effect.catchTag(embedBatch(waiting), "EndpointAway", (away) => settle(waiting, away))
+    const { ids, project_id } = keysOf(batch)
+    if (batch.length > 1) return yield* store.postpone(project_id, ids, now, fault === "endpoint" ? 0 : 1)
+    const [{ attempts, id }] = batch as readonly [Store.Waiting]
+    const again = suspects.get(id) !== undefined
+    if (fault === "either") suspects.set(id, true, now.getTime())
+    if (fault === "endpoint" || (fault === "either" && !again)) return yield* store.postpone(project_id, ids, now, 0)
+    if (attempts + 1 >= mostAttempts) return yield* store.done(project_id, ids)
+    return yield* store.postpone(project_id, ids, after(now, Duration.minutes(2 ** (attempts + 1))), 1)
+  }, persistence)
 
   /** Where the pass over all entries is; undefined between two passes. */
   let place: readonly [string, string] | undefined = first
@@ -166,21 +168,26 @@ const make = Effect.fnUntraced(function* (settings: Parameters<typeof makeEndpoi
   })
 
   const round = Effect.gen(function* () {
-    if (yield* rests("entry")) return false
+    if (!(yield* endpoint.ready)) return false
     const now = yield* clock.now
-    const waiting = yield* persistence(store.claim(batchSize, now, after(now, lease)))
-    if (waiting.length === 0) return yield* look
-    yield* embedAll(waiting)
+    const batch = yield* persistence(store.claim(now, after(now, lease)))
+    if (batch.length === 0) return yield* look
+    yield* Effect.catchTag(embed(batch), "EndpointAway", (away) => putBack(batch, away))
     return true
   })
 
   return Embeddings.of({ configured: true, ask, round })
 })
 
-const textOf = ({ body, title }: Store.Waiting) =>
-  (body.startsWith(title) ? body : `${title}\n${body}`).slice(0, longestText)
+/** Entries of one project. */
+type Batch = ReadonlyArray<Store.Waiting>
 
-const storedOf = ({ id, vector }: { readonly id: string; readonly vector: Vector }): Store.Embedded => ({
+const keysOf = (batch: Batch) => ({ project_id: batch[0]!.project_id, ids: batch.map(({ id }) => id) })
+
+const textOf = ({ body, title }: Store.Waiting) =>
+  (body.startsWith(title) ? body : `${title}\n${body}`).slice(0, Store.longestText)
+
+const storedOf = (id: string, vector: Vector): Store.Embedded => ({
   id,
   ids: Buffer.from(id.replaceAll("-", ""), "hex"),
   code: Buffer.from(signsOf(vector).buffer),

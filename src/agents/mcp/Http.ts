@@ -198,7 +198,7 @@ const routes = Effect.gen(function* () {
     if (request.method !== "POST") return answer(refuse("method_not_allowed"), { allow: "POST" })
     if (!isJsonContentType(request.headers["content-type"] ?? null)) return yield* refuse("unsupported_media_type")
     return yield* Effect.provideService(
-      memory.body(actor.project_id, request, answered(request, actor, key)),
+      memory.body(actor, request, answered(request, actor, key)),
       CurrentShare,
       shares.known(actor.project_id)
     )
@@ -233,7 +233,7 @@ const routes = Effect.gen(function* () {
       return isWaiting(tools[name]) ? Effect.flatMap(called, (result) => stillAllowed(request, result)) : called
     }
     const plain = shortcuts ? plainCall(request.headers, body.value, actor.role) : undefined
-    return yield* memory.answers(actor.project_id, messages.length, request, (count) =>
+    return yield* memory.answers(actor, messages.length, request, (count) =>
       plain === undefined
         ? exchangeWithSdk(sdk, request, body.value, actor, call(count), resource)
         : Effect.map(call(count)(plain.name, plain.given), (result) => resultOf(plain, result, serverInfo))

@@ -174,7 +174,7 @@ export class Memory extends Context.Service<
         const hits =
           typeof asked === "string"
             ? byWords
-            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(Ranking.withinLimit, persistence)
+            : yield* ranking.withMeaning(project_id, byWords, asked, filter).pipe(ranking.limited, persistence)
         return {
           entries: hits
             .slice(0, limit)
@@ -199,7 +199,7 @@ export class Memory extends Context.Service<
             matched: "recent" as const
           }
         },
-        Ranking.withinLimit,
+        ranking.limited,
         persistence
       )
 

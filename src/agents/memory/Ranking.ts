@@ -23,14 +23,22 @@ const aSecond = Effect.repeat(Effect.sleep("250 millis"), { times: 3 })
 
 /**
  * Cancels a search after a second. A process that stood still sees its timers before the answers that have arrived, so
- * the second has four parts: then only one of them has passed.
+ * the second has four parts: then only one of them has passed. If the database does not answer the simplest statement
+ * then, it is away, and the query may be good.
  */
-export const withinLimit = <A, E, R>(search: Effect.Effect<A, E, R>) =>
-  Effect.raceFirst(search, Effect.andThen(aSecond, refuse("search_too_broad")))
+export const withinLimit = <E>(simplest: Effect.Effect<unknown, E>) => {
+  const answering = Effect.timeoutOrElse(simplest, {
+    duration: "250 millis",
+    orElse: () => refuse("bridge_persistence_error", 1)
+  })
+  const late = aSecond.pipe(Effect.andThen(answering), Effect.andThen(refuse("search_too_broad")))
+  return <A, E2, R>(search: Effect.Effect<A, E2, R>) => Effect.raceFirst(search, late)
+}
 
 export const make = (sql: SqlClient.SqlClient) => {
   const { queryLexemes, stems } = MemoryStore.make(sql)
   const store = SearchStore.make(sql)
+  const limited = withinLimit(store.simplest)
 
   let known: ReadonlyMap<string, ReadonlyArray<Related>> | undefined
   /** The stems of related words, which the database computes once per process. */
@@ -87,7 +95,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     return yield* rarest(project_id, lexemes).pipe(
       Effect.flatMap((asked) => withRelated(asked, stages)),
       Effect.flatMap((terms) => store.ranked(project_id, { terms, names, stages }, filter, limit)),
-      withinLimit
+      limited
     )
   })
 
@@ -134,5 +142,5 @@ export const make = (sql: SqlClient.SqlClient) => {
     return terms.filter(({ lexeme, share }) => share === 1 || lexeme.length >= shortest)
   })
 
-  return { search, withMeaning, termsOf }
+  return { limited, search, withMeaning, termsOf }
 }

@@ -321,5 +321,8 @@ export const make = (sql: SqlClient.SqlClient) => {
         from memory_count
        where project_id = ${project_id}::uuid`)
 
-  return { rarest, ranked, similar, among, recent, countActive }
+  /** Whether the database answers at all. */
+  const simplest = sql`select 1`
+
+  return { rarest, ranked, similar, among, recent, countActive, simplest }
 }

@@ -28,7 +28,7 @@ export class Search extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const memory = yield* Memory
-      const { termsOf } = Ranking.make(sql)
+      const { limited, termsOf } = Ranking.make(sql)
       const store = Store.make(sql)
 
       const inMemory = Effect.fnUntraced(function* (actor: Pick<Actor, "project_id">, query: string, limit: number) {
@@ -45,7 +45,7 @@ export class Search extends Context.Service<
         const terms = yield* termsOf(query, mostTerms)
         if (terms.length === 0) return []
         const asked = terms.map(beginning)
-        const found = yield* Ranking.withinLimit(store.work(project_id, of, asked, everyStage, limit))
+        const found = yield* limited(store.work(project_id, of, asked, everyStage, limit))
         return found.map((hit) => ({ ...hit, excerpt: excerpt(hit.excerpt.trim(), 400) }))
       }, persistence)
 

@@ -10,6 +10,9 @@ export interface Belonging {
 /** How many rows a filter chooses from: that bounds what a rare tag or repository costs. */
 const looked = 2_000
 
+/** How many of a task's newest receipts say whose it is. */
+const newest = 10
+
 /** How many rows are read for `limit` of them. */
 export const readFor = ({ repository, tag }: Belonging, limit: number) =>
   tag === undefined && repository === undefined ? limit : looked
@@ -23,7 +26,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const isOf = (repository: string) => sql`${plain(named)} = ${plain(sql`${repository}::text`)}`
   const hasTag = (tag: string) => sql`t.tags @> array[${tag}]::text[]`
 
-  /** Of the task `t`: a task that no checkpoint names a repository for belongs to each. */
+  /** Of the task `t`: one for which its newest receipts name no repository belongs to each. */
   const ofTask = ({ repository, tag }: Belonging) => sql`
     ${tag === undefined ? sql`true` : hasTag(tag)}
     and ${
@@ -31,10 +34,13 @@ export const make = (sql: SqlClient.SqlClient) => {
         ? sql`true`
         : sql`coalesce((
             select bool_or(${isOf(repository)})
-              from receipt r
-             where r.project_id = t.project_id
-               and r.task_id = t.id
-               and r.git_checkpoint is not null), true)`
+              from (select git_checkpoint
+                      from receipt
+                     where project_id = t.project_id
+                       and task_id = t.id
+                     order by created_at desc, id desc
+                     limit ${newest}) r
+             where r.git_checkpoint is not null), true)`
     }`
 
   /** Of the receipt `r`: one without a checkpoint belongs to each repository. */

@@ -3,7 +3,8 @@
  *
  * 1. Each page finds the session of its cookie. Without one, a GET leads to the sign-in page and back afterwards.
  * 2. A project token sees its own project, an operator every one. Anything else is the one 404.
- * 3. A page of a project token counts like a tool call of its project. A page counts in memory until it was sent.
+ * 3. A page of a project token counts like a tool call of its project. A page counts in memory of its token and project
+ *    until it was sent.
  * 4. A form is accepted only from a page of ours: `Origin` must be the base URL's, and the form of a signed-in person
  *    carries the value that belongs to the session. Success is a 303.
  */
@@ -38,7 +39,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
   const projects = yield* Projects
   const budget = yield* CallBudget
   const memory = yield* MemoryBudget
-  const { countingWrong, fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, pageHeaders, endPage)
+  const { countingWrong, fail, redirect, serve, show } = yield* pageRoutes(router, pageHeaders, endPage)
   const { secretOf, sessionOf: cookieSession, withCookie } = yield* sessionCookie
 
   const end = (reason: Parameters<typeof endPage>[0]) => {
@@ -59,7 +60,7 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
     const owner = ownerOf(session)
     const answered = answer.pipe(
       Effect.catchTag("NotHere", () => Effect.succeed(notHere({ session }))),
-      Effect.provideService(CurrentShare, shares.known(owner))
+      Effect.provideService(CurrentShare, shares.known(owner.project_id))
     )
     return memory.answer(owner, request, answered)
   }
@@ -192,13 +193,15 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
     show,
     showFramed,
     whenBusy,
-    withCookie,
-    wrongSecrets
+    withCookie
   }
 })
 
-/** Whom a session counts as: its project, or the operator's session. */
-export const ownerOf = ({ session_id, token }: Session): string => token?.project_id ?? session_id
+/** Whom a session counts as: its project and token, or the operator's session. */
+export const ownerOf = ({ session_id, token }: Session) => ({
+  project_id: token?.project_id ?? session_id,
+  subject: token?.token_id ?? session_id
+})
 
 /** Frames what a person has of their own, beside the pages of their project. */
 export const ownFrame = (session: Session, done?: string): Frame => ({

@@ -61,17 +61,7 @@ export const kindOf = (text: string): TokenKind | undefined => {
   return match !== null && isSound(text) ? (match[1] as TokenKind) : undefined
 }
 
-/** The kind of the first whole token in a text, in linear time. A prefix alone does not count. */
-export const findToken = (text: string): TokenKind | undefined => {
-  for (const [, token = "", kind] of text.matchAll(anywhere)) {
-    if (isSound(token)) return kind as TokenKind
-  }
-}
-
-const pattern = `(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}`
-const whole = new RegExp(`^${pattern}$`)
-// A lookahead, because the last three characters of a false match may be the prefix of a token.
-const anywhere = new RegExp(`(?=(${pattern}))`, "g")
+const whole = new RegExp(`^(${Object.keys(kinds).join("|")})_[0-9A-Za-z]{49}$`)
 
 const isSound = (token: string) => token.slice(4, 47) <= largest && token.slice(47) === checksum(token.slice(0, 47))
 

@@ -19,6 +19,7 @@ export class Addresses extends Context.Service<
       return {
         of: (request) => {
           let address = plain(Option.getOrElse(request.remoteAddress, () => ""))
+          if (!trusts(trusted, address)) return address
           const forwarded = request.headers["x-forwarded-for"]?.split(",") ?? []
           // From the nearest hop outwards: the first address that is not a trusted proxy. A hop that is not an address
           // ends the search, so that only addresses get into rate limits and audit rows.

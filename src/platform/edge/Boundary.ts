@@ -4,6 +4,7 @@
  * Each of them (no route, a body too large, a lost database, a defect) becomes the error object of spec 2.7; a browser
  * that finds no route gets a page. A defect is logged with the request id, and the client sees only `internal_error`.
  */
+import { NodeHttpServerRequest } from "@effect/platform-node"
 import { type Cause, Clock, Context, Effect, type Fiber, Layer, LogLevel, Option, References, type Types } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { uuid } from "../crypto/Random.ts"
@@ -75,10 +76,11 @@ export class Boundary extends Context.Service<
           ...(Option.isSome(date) && { date: date.value.toUTCString() }),
           "x-request-id": requestId
         })
-        if (complete.status === 429) yield* flood.waitIfMany
-        else if (needsNoCredential(template, request, complete)) {
-          const { network } = yield* Caller
-          if ((yield* free.take(network)) > 0) yield* flood.wait
+        const { network } = yield* Caller
+        const { socket } = NodeHttpServerRequest.toIncomingMessage(request)
+        if (complete.status === 429) yield* flood.waitIfMany(network, socket)
+        else if (needsNoCredential(template, request, complete) && (yield* free.take(network)) > 0) {
+          yield* flood.wait(network, socket)
         }
         yield* measure(template, request.method, complete.status, since)
         yield* record(request, complete)
@@ -95,7 +97,7 @@ export class Boundary extends Context.Service<
               const since = yield* Clock.monotonicTimeNanos
               const address = addresses.of(request)
               const network = networkOf(address)
-              const userAgent = loggable(request.headers["user-agent"] ?? "").slice(0, 200)
+              const userAgent = loggable(request.headers["user-agent"] ?? "")
               return yield* answered(request, requestId, since, templateOf, handled).pipe(
                 trace(requestId),
                 Effect.updateContext((context: Context.Context<R>) =>
@@ -166,8 +168,7 @@ const inErrorShape = (
     return response
   }
   if (response.status === 404 && accept?.includes("text/html")) return nowhere
-  const { allow } = response.headers
-  return answer(refusal, { ...(allow && { allow }) })
+  return answer(refusal)
 }
 
 const nowhere = HttpServerResponse.text(notFoundPage, {
@@ -179,7 +180,6 @@ const nowhere = HttpServerResponse.text(notFoundPage, {
 const byStatus: Record<number, Parameters<typeof answer>[0]> = {
   400: refuse("invalid_request"),
   404: refuse("not_found"),
-  405: refuse("method_not_allowed"),
   413: refuse("payload_too_large"),
   415: refuse("unsupported_media_type"),
   500: refuse("internal_error"),
@@ -200,8 +200,8 @@ const measure = (template = "unknown", method: string, status: number, since: bi
 /** Lines about refusals, of one address and of all together; of further ones only their number is logged. */
 const lineRate = { perSecond: 20, burst: 200 }
 const allLinesRate = { perSecond: 100, burst: 1000 }
-/** Characters of a path in a line. */
-const longestPath = 200
+/** Characters of a path or user agent that are kept. */
+const longestLogged = 200
 
 /** A span without the URL and the headers, which can hold secrets; nothing if no spans are exported. */
 const tracer = Effect.map(
@@ -227,7 +227,7 @@ const recorder = Effect.gen(function* () {
 
   const record = Effect.fnUntraced(function* (level: "Info" | "Debug", request: Request, response: Response) {
     const { address, network } = yield* Caller
-    const path = loggable(request.url.split("?")[0]!).slice(0, longestPath)
+    const path = loggable(request.url.split("?", 1)[0]!)
     const facts = { method: request.method, path, status: response.status, address, ...codeOf(response) }
     // While the database is away every request is answered like this; its cause has lines of its own.
     if (response.status === 503) yield* logFault("Answered", { status: 503, ...codeOf(response) })
@@ -257,4 +257,8 @@ const codeOf = ({ body, status }: HttpServerResponse.HttpServerResponse): { read
  * A path or user agent as it may be logged and recorded: clients put secrets into both by mistake, and no word of ours is
  * longer than a UUID; what a terminal obeys is escaped.
  */
-const loggable = (text: string) => escaped(text.replaceAll(/[^/\s]{37,}/g, "<redacted>"), "line")
+const loggable = (text: string) => {
+  // Before it is escaped, which takes ten times as long for each character.
+  const kept = text.replaceAll(/[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
+  return escaped(kept, "line").slice(0, longestLogged)
+}

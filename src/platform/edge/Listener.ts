@@ -43,7 +43,9 @@ export class BoundedServer extends Server {
       headersTimeout: 5_000,
       requestTimeout: 8_000,
       connectionsCheckingInterval: 1_000,
-      keepAliveTimeout: 65_000
+      keepAliveTimeout: 65_000,
+      // Node would answer without `emit`, so without the limits there.
+      requireHostHeader: false
     })
     const { connections, stalled } = limits
     // Node closes further connections at once, before they cost memory.
@@ -62,9 +64,14 @@ export class BoundedServer extends Server {
 
   /** Node parses all requests of a chunk at once, up to 64 KiB of them, and offers no other place to refuse some. */
   override emit(event: string, ...given: Array<any>): boolean {
+    if (event === "checkExpectation") return this.emit("request", ...given)
     if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
     const [request, response] = given as [IncomingMessage, ServerResponse<IncomingMessage> & { req: IncomingMessage }]
     if (!this.#accepts(request.socket, response)) return false
+    if (lacksHost(request)) {
+      response.writeHead(400, { connection: "close" }).end()
+      return true
+    }
     const listener = event === "request" ? this.listenerOf(request) : undefined
     if (listener === undefined) return super.emit(event, ...given)
     listener(request, response)
@@ -83,9 +90,12 @@ export class BoundedServer extends Server {
     return NetServer.prototype.close.call(this, callback) as this
   }
 
-  /** Nothing here upgrades, and Node has no limits for a connection that was. So it ignores the header (RFC 9110 7.8). */
+  /**
+   * Nothing here upgrades, and Node has no limits for a connection that was. So it ignores the header (RFC 9110 7.8). An
+   * expectation other than 100-continue is ignored too (RFC 9110 10.1.1); Node would answer it without `emit`.
+   */
   override listenerCount(event: string, listener?: Function): number {
-    return event === "upgrade" ? 0 : super.listenerCount(event, listener)
+    return event === "upgrade" ? 0 : event === "checkExpectation" ? 1 : super.listenerCount(event, listener)
   }
 
   #accepts(socket: Socket, response: ServerResponse) {
@@ -107,6 +117,9 @@ export class BoundedServer extends Server {
     return this.#pending.get(socket) ?? 0
   }
 }
+
+/** RFC 9112 3.2. */
+const lacksHost = ({ headers, httpVersion }: IncomingMessage) => httpVersion === "1.1" && headers.host === undefined
 
 export const listener = Layer.unwrap(
   Effect.gen(function* () {

@@ -3,10 +3,11 @@
  * what is certainly a secret: a checksum that holds, or a form that nothing else has with a value that looks random. The
  * examples of documentation have neither.
  *
- * Each rule reads a bounded length from its beginning, so that a search is linear.
+ * Each rule reads a bounded length from its beginning, so that a search is linear. Beginnings may stand in what others
+ * read, so a rule fails fast and never reads twice: (?=(...))\1 takes a run without giving characters back.
  */
 import { crc32 } from "node:zlib"
-import { digits, findToken, kinds as tokenKinds } from "../crypto/Tokens.ts"
+import { digits, kindOf, kinds as tokenKinds } from "../crypto/Tokens.ts"
 
 /** A client id has the form of a token, but is public. */
 const { sci: _, ...tokensOfOurs } = tokenKinds
@@ -54,7 +55,9 @@ const form = (source: string, accepts: (value: string, whole: string) => boolean
  * Whether characters look drawn at random: many different ones, few runs and sequences. `xxxxxxxx`, `0123456789`,
  * `your-token-here` and `EXAMPLEKEY` do not.
  */
-export const isRandom = (value: string): boolean => {
+export const isRandom = (given: string): boolean => {
+  // The rest of a long one looks the same.
+  const value = given.slice(0, 160)
   if (/example|your|placeholder|redacted|dummy|sample|x{4}|X{4}|\*{3}|\.{3}/i.test(value)) return false
   let steps = 0
   for (let index = 1; index < value.length; index += 1) {
@@ -70,8 +73,8 @@ export const isRandom = (value: string): boolean => {
 const hasChecksum = (value: string) => value.slice(30) === digits(crc32(value.slice(0, 30)), 6)
 
 /** Judges the whole of a text once, however many beginnings it has. */
-const remembered = (judge: (text: string) => boolean) => {
-  let last = { text: "", answer: false }
+const remembered = <A>(judge: (text: string) => A) => {
+  let last = { text: "", answer: judge("") }
   return (text: string) => {
     if (last.text !== text) last = { text, answer: judge(text) }
     return last.answer
@@ -102,7 +105,7 @@ const pem = (text: string, at: number) => {
     .replaceAll(/\\[nrt]\+?|(?<=[\s"'`])\+|[\s"'`>|\\]/g, "")
   // Headers such as `Proc-Type: 4,ENCRYPTED` come before the key.
   const [key = ""] = /[A-Za-z0-9+/=]{60,2000}/.exec(body) ?? []
-  return isRandom(key.slice(0, 160))
+  return isRandom(key)
 }
 
 /** Words that stand for a password in documentation, and in databases of a developer's own machine. */
@@ -113,12 +116,13 @@ const noPassword =
 const variable = /\$[A-Z_]{2}/
 
 const isPassword = (password: string, user: string) => {
+  if (password.length < 8) return false
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
   return (
     password !== user &&
     !noPassword.test(password) &&
     !variable.test(password) &&
-    ((password.length >= 8 && kinds >= 3) || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
+    (kinds >= 3 || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
   )
 }
 
@@ -126,7 +130,22 @@ const schemes =
   /(?:^|[^a-z\d+.-])(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|nats|smtps?|ldaps?|s?ftp|https?|git|ssh)(?:\+[a-z\d]{1,12})?$/i
 const withPassword = /:\/\/([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{1,200})@[\w.[-]/y
 
-const connection = /(?:\bhost|server|data source|dbname|database)\s{0,2}=|jdbc:\w{2,15}:|postgres(?:ql)?:\/\//i
+const connection = /(?:\bhost|server|data source|dbname|database)\s{0,2}=|jdbc:\w{2,15}:|postgres(?:ql)?:\/\//gi
+const connections = remembered((text) => Array.from(text.matchAll(connection), ({ index }) => index))
+/** Whether a connection is described a few lines before or behind. */
+const isNearConnection = (text: string, at: number) => {
+  const indexes = connections(text)
+  let [low, high] = [0, indexes.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (indexes[middle]! < at - 200) low = middle + 1
+    else high = middle
+  }
+  return (indexes[low] ?? Infinity) < at + 400
+}
+
+/** Without `=` but at the end, so that no value has the beginning of another one. */
+const named = /\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"'=]{6,200}={0,2})/iy
 
 /** A 40-character AWS secret stands somewhere in a text that has a key id. */
 const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
@@ -165,7 +184,7 @@ export const rules: ReadonlyArray<Rule> = [
   {
     kind: "gitlab_token",
     begins: "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-",
-    holds: form("gl[a-z]{2,5}-([A-Za-z0-9_-]{20,300}(?:\\.[0-9a-z]{2}\\.?[0-9a-z]{7})?)(?![A-Za-z0-9_-])")
+    holds: form("gl[a-z]{2,5}-(?=([A-Za-z0-9_-]{20,300}))\\1(?![A-Za-z0-9_-])")
   },
   {
     kind: "npm_token",
@@ -175,14 +194,17 @@ export const rules: ReadonlyArray<Rule> = [
   {
     kind: "pypi_token",
     begins: "pypi-Ag",
-    holds: form("pypi-Ag(?:EIcHlwaS5vcmc|ENdGVzdC5weXBpLm9yZw)([A-Za-z0-9_-]{50,1000})", (value) =>
+    holds: form("pypi-Ag(?:EIcHlwaS5vcmc|ENdGVzdC5weXBpLm9yZw)([A-Za-z0-9_-]{50,200})", (value) =>
       isRandom(value.slice(-40))
     )
   },
   {
     kind: "slack_token",
     begins: "xox[abeoprs]-",
-    holds: form("xox[abeoprs](?:\\.xox[bp])?-(?:\\d{1,14}-){0,4}([A-Za-z0-9-]{20,200})(?![A-Za-z0-9-])")
+    holds: form("xox[abeoprs](?:\\.xox[bp])?-(?=([A-Za-z0-9-]{20,250}))\\1(?![A-Za-z0-9-])", (value) => {
+      const secret = value.replace(/^(?:\d{1,14}-){0,4}/, "")
+      return secret.length >= 20 && isRandom(secret)
+    })
   },
   {
     kind: "slack_token",
@@ -201,11 +223,15 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "A[KS]IA[A-Z2-7]{16}",
     holds: (text, at) => isRandomId(text, at) && hasAwsSecret(text)
   },
-  { kind: "anthropic_key", begins: "sk-ant-", holds: form("sk-ant-[a-z]{2,8}\\d\\d-([\\w-]{80,130})(?![\\w-])") },
+  {
+    kind: "anthropic_key",
+    begins: "sk-ant-",
+    holds: form("sk-ant-[a-z]{2,8}\\d\\d-(?=([\\w-]{80,130}))\\1(?![\\w-])")
+  },
   {
     kind: "openai_key",
     begins: "sk-",
-    holds: form("sk-((?:[a-z]{2,10}-)?[\\w-]{16,100}T3BlbkFJ[\\w-]{16,100})(?![\\w-])")
+    holds: form("sk-((?:(?!T3BlbkFJ)[\\w-]){16,110}T3BlbkFJ(?=([\\w-]{16,100}))\\2)(?![\\w-])")
   },
   {
     kind: "hugging_face_token",
@@ -239,9 +265,9 @@ export const rules: ReadonlyArray<Rule> = [
     kind: "connection_password",
     begins: "(?:[Pp]assword|PASSWORD|[Pp]wd|PWD)\\s{0,2}=",
     holds: (text, at) => {
-      const [, password = ""] = /^\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"']{1,200})/i.exec(text.slice(at, at + 220)) ?? []
-      const around = text.slice(Math.max(0, at - 200), at + 400)
-      return isPassword(password, "") && connection.test(around)
+      named.lastIndex = at
+      const [, password = ""] = named.exec(text) ?? []
+      return isPassword(password, "") && isNearConnection(text, at)
     }
   },
   {
@@ -256,14 +282,11 @@ export const rules: ReadonlyArray<Rule> = [
     begins: `${kind}_`,
     // The examples of docs/protocol.md are sound tokens of small numbers.
     holds: (text: string, at: number) =>
-      findToken(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))
+      kindOf(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))
   }))
 ]
 
-const jwkPart = form(
-  `\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:\\s{0,3}\\\\{0,3}["']([\\w-]{40,1000})\\\\{0,3}["']`,
-  (value) => isRandom(value.slice(0, 160))
-)
+const jwkPart = form(`\\\\{0,3}["']d\\\\{0,3}["']\\s{0,3}:\\s{0,3}\\\\{0,3}["']([\\w-]{40,1000})\\\\{0,3}["']`)
 const isRandomId = form(
   "A[KS]IA([A-Z2-7]{16})(?![A-Z0-9])",
   (value) => !value.includes("EXAMPLE") && new Set(value).size > 6

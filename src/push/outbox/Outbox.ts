@@ -5,7 +5,7 @@
  * They do not wake the worker: its next poll finds their rows.
  *
  * Whether a device wants the kind is checked here and again before sending; quiet hours and pauses only before sending.
- * A project that raises more about its tasks than anybody reads gets no further ones of these.
+ * A project that raises more about its tasks or its sign-ins than anybody reads gets no further ones of these.
  */
 import { Context, Effect, Layer, Queue } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
@@ -13,11 +13,18 @@ import { logFault } from "../../platform/database/FaultLog.ts"
 import { bucketsOfPart } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import { Workers } from "../../platform/workers/Workers.ts"
-import { type Lane, lanes, notificationKinds } from "../../wire/mobile/Notifications.ts"
+import { type Lane, lanes, type NotificationKind, notificationKinds } from "../../wire/mobile/Notifications.ts"
 import * as Store from "./OutboxStore.ts"
 
-/** About the tasks of one project. Each leaves a row for each of its phones for 30 days. */
-const taskRate = { perSecond: 6 / 60, burst: 200 }
+/** About the tasks of one project, or about its sign-ins. Each leaves a row for each of its phones for 30 days. */
+const noticeRate = { perSecond: 6 / 60, burst: 200 }
+
+/**
+ * What the people and agents of a project raise as often as they like. The rest follows an operator or a Bridge, or has a limit
+ * of its own; and nobody should be able to use up `security.device_added`.
+ */
+const isLimited = (kind: NotificationKind) =>
+  notificationKinds[kind].category === "TASK" || kind === "security.client_authorized"
 
 export class Outbox extends Context.Service<
   Outbox,
@@ -36,7 +43,7 @@ export class Outbox extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const store = Store.make(sql)
       const { http, processes } = yield* Settings
-      const buckets = bucketsOfPart(taskRate, processes)
+      const buckets = bucketsOfPart(noticeRate, processes)
       const wakeUps = new Map<Lane, Queue.Queue<void>>()
       for (const lane of lanes) wakeUps.set(lane, yield* Queue.sliding<void>(1))
       const wakeOwn = () => wakeUps.forEach((queue) => Queue.offerUnsafe(queue, undefined))
@@ -45,11 +52,13 @@ export class Outbox extends Context.Service<
       const wake = sql.afterCommit(workers.isFirst ? Effect.sync(wakeOwn) : workers.tell("wake"))
 
       const enqueue = Effect.fn("Outbox.enqueue")(function* (now: Date, notice: Store.Notice) {
-        if (http.rateLimits && notificationKinds[notice.kind].category === "TASK") {
-          const { project_id } = notice
-          if ((yield* buckets.take(project_id)) > 0) return yield* logFault("Too many notifications", { project_id })
-        }
-        yield* store.enqueue(now, notice)
+        const { kind, project_id } = notice
+        const key = `${notificationKinds[kind].category} ${project_id}`
+        const counts = http.rateLimits && isLimited(kind)
+        if (counts && (yield* buckets.take(key)) > 0) return yield* logFault("Too many notifications", { project_id })
+        const queued = yield* store.enqueue(now, notice)
+        // What no device wants to hear of must not silence what one does.
+        if (counts && queued.length === 0) yield* buckets.giveBack(key)
         yield* wake
       })
 

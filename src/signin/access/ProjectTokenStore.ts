@@ -1,6 +1,7 @@
 /** The statements of the operator's commands for project tokens. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { liveGrants } from "../../platform/sql/access/StandingGrant.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Uuid } from "../../wire/Ids.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
@@ -18,7 +19,7 @@ export const ProjectToken = Schema.Struct({
   last_used_at: Schema.NullOr(Schema.Date),
   /** Whether the token opens the console and the consent page. */
   opens_console: Schema.Boolean,
-  /** OAuth grants made with this token, which end with it. */
+  /** OAuth grants made with this token, which end with it; counted up to a thousand. */
   live_grants: Schema.Int
 })
 
@@ -65,12 +66,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                   when expires_at <= ${now} then 'expired'
                   else 'active' end as status,
              created_at, expires_at, revoked_at, last_used_at,
-             (select count(*)::int
-                from oauth_grant g
-               where g.project_token_id = t.token_id
-                 and g.revoked_at is null
-                 and g.activated_at is not null
-                 and g.expires_at > ${now}) as live_grants
+             ${liveGrants(sql, sql`g.project_token_id = t.token_id`, now)} as live_grants
         from project_token t
        where project_id = ${project_id}::uuid
          and ${after === undefined ? sql`true` : sql`token_id > ${after}::uuid`}

@@ -9,7 +9,7 @@ import { mkdirSync, symlinkSync } from "node:fs"
 import { join } from "node:path"
 import { SqlClient } from "effect/sql"
 import { Documents } from "../../../src/agents/documents/Documents.ts"
-import { boundaryBefore, endOf } from "../../../src/agents/documents/Fragment.ts"
+import { boundaryBefore, endOf, lineAt, lineCount, offsetOfLine } from "../../../src/agents/documents/Fragment.ts"
 import { Agent, type Called } from "../../support/agents/McpAgent.ts"
 import { hasGit, repository } from "../../support/agents/Repository.ts"
 import { Service } from "../../support/service/Service.ts"
@@ -39,6 +39,23 @@ plain("a fragment ends with a line that ends in the second half of its window", 
   const ends = (text: string) => endOf(Buffer.from(text), 0, 10)
   assert.deepStrictEqual([ends("12345\n78901234"), ends("1234\n678901234")], [6, 10])
   assert.strictEqual(ends("123456789\r\n"), 9, "not within a line break")
+})
+
+plain("an empty text has a line 1 to read from, and a newline at the end of a text begins no other line", () => {
+  const lines: Readonly<Record<string, readonly [starts: ReadonlyArray<number | undefined>, count: number]>> = {
+    "": [[0, undefined, undefined], 0],
+    a: [[0, undefined, undefined], 1],
+    "a\n": [[0, undefined, undefined], 1],
+    "a\nb": [[0, 2, undefined], 2],
+    "\n\n": [[0, 1, undefined], 2]
+  }
+  for (const [text, expected] of Object.entries(lines)) {
+    const bytes = Buffer.from(text)
+    const starts = [1, 2, 3].map((line) => offsetOfLine(bytes, line))
+    assert.deepStrictEqual([starts, lineCount(bytes)], [...expected], JSON.stringify(text))
+    for (const [at, start] of starts.entries())
+      if (start !== undefined) assert.strictEqual(lineAt(bytes, start), at + 1, JSON.stringify(text))
+  }
 })
 
 layer(Service.layer)("documents", (it) => {

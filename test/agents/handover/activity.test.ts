@@ -81,19 +81,21 @@ layer(Service.layer)("activity", (it) => {
     })
   )
 
-  it.effect("pages of one item each have everything once, also when time passes between them", () =>
+  it.effect("pages of one item each have everything once, also of one kind, and when time passes between them", () =>
     Effect.gen(function* () {
       const { a } = yield* project
-      const whole = yield* since(a, { since: "24h" })
-      const found: Array<unknown> = []
-      let cursor: string | undefined
-      do {
-        const page = yield* since(a, { since: "24h", limit: 1, ...(cursor === undefined ? undefined : { cursor }) })
-        found.push(...page.activity)
-        cursor = page.next_cursor
-        yield* TestClock.adjust("1 hour")
-      } while (cursor !== undefined)
-      assert.deepStrictEqual(found, whole.activity)
+      for (const given of [{ since: "24h" }, { since: "1w", kinds: ["task"] }]) {
+        const whole = yield* since(a, given)
+        const found: Array<unknown> = []
+        let cursor: string | undefined
+        do {
+          const page = yield* since(a, { ...given, limit: 1, ...(cursor === undefined ? undefined : { cursor }) })
+          found.push(...page.activity)
+          cursor = page.next_cursor
+          yield* TestClock.adjust("1 hour")
+        } while (cursor !== undefined)
+        assert.deepStrictEqual(found, whole.activity)
+      }
     })
   )
 

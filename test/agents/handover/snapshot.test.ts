@@ -132,21 +132,27 @@ layer(Service.layer)("continuity_context", (it) => {
       })
   )
 
+  const work = Effect.fnUntraced(function* (
+    a: Agent,
+    title: string,
+    ...repositories: ReadonlyArray<string | undefined>
+  ) {
+    let task = yield* a.task(title)
+    for (const [n, repository] of repositories.entries()) {
+      const receipt = { ...receiptIn(repository), session_ref: `session ${n}` }
+      task = (yield* a.update(task, { receipt })).output.task
+    }
+  })
+  const [ours, theirs] = ["git@github.com:acme/shop.git", "https://github.com/acme/site"]
+
   it.effect("a repository, however its remote is written, leaves out what belongs only to others", () =>
     Effect.gen(function* () {
       const a = yield* agent
-      const work = Effect.fnUntraced(function* (title: string, ...repositories: ReadonlyArray<string | undefined>) {
-        let task = yield* a.task(title)
-        for (const repository of repositories) {
-          task = (yield* a.update(task, { receipt: receiptIn(repository) })).output.task
-        }
-      })
-      const [ours, theirs] = ["git@github.com:acme/shop.git", "https://github.com/acme/site"]
-      yield* work("ours", ours)
-      yield* work("theirs", theirs)
-      yield* work("both", theirs, ours)
-      yield* work("new")
-      yield* work("without code", undefined)
+      yield* work(a, "ours", ours)
+      yield* work(a, "theirs", theirs)
+      yield* work(a, "both", theirs, ours)
+      yield* work(a, "new")
+      yield* work(a, "without code", undefined)
       for (const repository of [ours, "ssh://git@github.com/acme/shop", "https://GitHub.com/acme/shop.git/"]) {
         const { output } = yield* a.call("continuity_context", { repository })
         assert.sameMembers(titlesOf(output.open_tasks), ["ours", "both", "new", "without code"], repository)
@@ -154,6 +160,16 @@ layer(Service.layer)("continuity_context", (it) => {
       }
       const longer = yield* a.call("continuity_context", { repository: "github.com/acme/shop-two" })
       assert.sameMembers(titlesOf(longer.output.open_tasks), ["new", "without code"])
+    })
+  )
+
+  it.effect("the ten newest receipts of a task say to which repositories it belongs", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      yield* work(a, "nine elsewhere", ours, ...Array.from({ length: 9 }, () => theirs))
+      yield* work(a, "ten elsewhere", ours, ...Array.from({ length: 10 }, () => theirs))
+      const { output } = yield* a.call("continuity_context", { repository: ours })
+      assert.deepStrictEqual(titlesOf(output.open_tasks), ["nine elsewhere"])
     })
   )
 

@@ -3,8 +3,11 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { connect } from "node:net"
 import { parse } from "../../../src/agents/mcp/Messages.ts"
 import { allows } from "../../../src/agents/mcp/Origins.ts"
+import { tokenShare } from "../../../src/platform/edge/limits/MemoryBudget.ts"
+import { makeLargeTask } from "../../support/agents/LargeTask.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
 import { exchange } from "../../support/network/Raw.ts"
@@ -19,11 +22,11 @@ const pingOf = (bytes: number) => {
   return body.replace('"x":""', `"x":"${"a".repeat(bytes - body.length)}"`)
 }
 
-/** The beginning of a request that does not say how long it is. */
-const headOf = ({ token }: Agent) => {
-  const lines = ["POST /mcp HTTP/1.1", "host: x", "connection: close", "transfer-encoding: chunked"]
+/** The beginning of a request; without more headers it does not say how long it is. */
+const headOf = ({ token }: Agent, more = ["connection: close", "transfer-encoding: chunked"]) => {
   const headers = { ...accept, "content-type": "application/json", authorization: `Bearer ${token}` }
-  return `${[...lines, ...Object.entries(headers).map((header) => header.join(": "))].join("\r\n")}\r\n\r\n`
+  const lines = Object.entries(headers).map((header) => header.join(": "))
+  return `${["POST /mcp HTTP/1.1", "host: x", ...more, ...lines].join("\r\n")}\r\n\r\n`
 }
 
 /** Sends a message of so many bytes in a chunk. */
@@ -35,6 +38,31 @@ const inChunks = (agent: Agent, bytes: number) =>
 
 /** Real time for the network, which ignores TestClock. */
 const wink = Effect.promise(() => new Promise((resume) => setTimeout(resume, 5)))
+
+/** Moves the test clock on, by which a request waits for memory, until the effect ends. */
+const inTestTime = <A, E>(effect: Effect.Effect<A, E>) =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkChild(effect)
+    while (fiber.pollUnsafe() === undefined) yield* Effect.andThen(wink, TestClock.adjust("100 millis"))
+    return yield* Fiber.join(fiber)
+  })
+
+/** Sends the call each time on the same connection, and never reads. */
+const unreadCalls = (agent: Agent, name: string, given: object) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const { hostname, port } = new URL(agent.url)
+      return connect(Number(port), hostname)
+        .on("error", () => {})
+        .pause()
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  ).pipe(
+    Effect.map((socket) => {
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: given } })
+      return Effect.sync(() => socket.write(headOf(agent, [`content-length: ${body.length}`]) + body))
+    })
+  )
 
 layer(Service.layer)("the MCP endpoint", (it) => {
   const agent = Effect.flatMap(Service, (service) => Agent.make(service))
@@ -442,23 +470,77 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
-  it.effect("bodies that arrive count for their project, whichever credential sends them, until they break off", () =>
+  const colleagueOf = Effect.fnUntraced(function* (one: Agent) {
+    return new Agent({ ...one, token: yield* issueToken(yield* Service, one.project_id) })
+  })
+
+  it.effect("bodies that arrive count for their token, and for its project, until they break off", () =>
     Effect.gen(function* () {
       const a = yield* agent
-      const colleague = new Agent({ ...a, token: yield* issueToken(yield* Service, a.project_id) })
-      const other = yield* agent
-      // Four of 1 MiB fit.
-      const arriving = yield* Effect.replicateEffect(Effect.forkChild(exchange(a.url, headOf(a))), 4)
-      const answered = Effect.gen(function* () {
-        const sent = yield* Effect.forkChild(inChunks(colleague, 20_000))
-        while (sent.pollUnsafe() === undefined) yield* Effect.andThen(wink, TestClock.adjust("100 millis"))
-        return yield* Fiber.join(sent)
-      })
-      const until = (expected: number) => Effect.repeat(answered, { until: (status) => status === expected, times: 20 })
-      assert.strictEqual(yield* until(429), 429)
+      const [second, third, other] = [yield* colleagueOf(a), yield* colleagueOf(a), yield* agent]
+      const answered = (sender: Agent, expected: number) =>
+        Effect.repeat(inTestTime(inChunks(sender, 20_000)), { until: (status) => status === expected, times: 20 })
+      // Two of 1 MiB fit for a token, four for the project.
+      const arriving = (sender: Agent) =>
+        Effect.replicateEffect(Effect.forkChild(exchange(sender.url, headOf(sender))), 2)
+      const ofOne = yield* arriving(a)
+      assert.strictEqual(yield* answered(a, 429), 429)
+      assert.strictEqual(yield* inChunks(second, 20_000), 200)
+      yield* arriving(second)
+      assert.strictEqual(yield* answered(third, 429), 429)
       assert.strictEqual(yield* inChunks(other, 20_000), 200)
-      yield* Fiber.interruptAll(arriving)
-      assert.strictEqual(yield* until(200), 200)
+      yield* Fiber.interruptAll(ofOne)
+      assert.strictEqual(yield* answered(third, 200), 200)
+    })
+  )
+
+  it.effect("answers that nobody reads keep out nobody but their own token, until the connection is closed", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const colleague = yield* colleagueOf(a)
+      const given = { id: yield* makeLargeTask(a) }
+      const read = (reader: Agent) => inTestTime(reader.call("task_get", given))
+      const codeOnceRead = (reader: Agent) =>
+        Effect.map(
+          Effect.repeat(read(reader), { until: ({ code }) => code === undefined, times: 20 }),
+          ({ code }) => code
+        )
+      yield* Effect.gen(function* () {
+        const askUnread = yield* unreadCalls(a, "task_get", given)
+        // The kernel takes the first megabytes.
+        const { details } = yield* Effect.andThen(askUnread, read(a)).pipe(
+          Effect.repeat({ until: ({ details }) => details?.limit === "answer_bytes", times: 50 })
+        )
+        assert.strictEqual(details?.maximum, tokenShare)
+        assert.isUndefined(yield* codeOnceRead(colleague))
+      }).pipe(Effect.scoped)
+      assert.isUndefined(yield* codeOnceRead(a))
+    })
+  )
+
+  it.effect("a batch is answered up to what a token may leave unread, as it is sent", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      // Quotes are escaped twice: each answer has 100 KB, and not twice 33.
+      const { id } = yield* a.task("quotes", { body: '"'.repeat(16_384) })
+      const reads = (length: number) =>
+        Array.from({ length }, (_, n) => ({
+          jsonrpc: "2.0",
+          id: n,
+          method: "tools/call",
+          params: { name: "task_get", arguments: { id } }
+        }))
+      const post = (body: unknown) => send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body })
+      const { status, text } = yield* post(reads(50))
+      assert.strictEqual(status, 200)
+      assert.include(text, "answer_bytes")
+      assert.isAbove(text.length, tokenShare - 100_000)
+      assert.isBelow(text.length, tokenShare + 50_000)
+      // An id comes back with the answer.
+      const long = { ...ping, id: "x".repeat(tokenShare / 4) }
+      const refused = yield* post([...reads(18), long])
+      assert.deepStrictEqual([refused.status, refused.code], [429, "rate_limited"])
+      assert.strictEqual((yield* post([...reads(10), long])).status, 200)
     })
   )
 

@@ -56,17 +56,27 @@ const rowsOf = (project_id: string) =>
     return row!
   })
 
-/** How often the endpoint has refused the project's only entry in the queue. */
+/** The attempts that count, of the project's entry in the queue that has most of them. */
 const attemptsOf = (project_id: string) =>
   Effect.map(
     SqlClient.SqlClient.use(
-      (sql) => sql<{ attempts: number }>`
-        select attempts::int from embedding_queue where project_id = ${project_id}::uuid`
+      (sql) => sql<{ attempts: number | null }>`
+        select max(attempts)::int as attempts from embedding_queue where project_id = ${project_id}::uuid`
     ),
     ([row]) => row?.attempts
   )
 
 const flat = (length: number, value: number) => Array.from({ length }, () => value)
+
+type Answer = NonNullable<Embedder["answer"]>
+/** Answers with a vector for each text. */
+const sendFlat: Answer = (response, texts) =>
+  send(response, 200, { data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) })) })
+/** Fails if one of the texts has the word. */
+const failingWith =
+  (word: string, fail: Answer): Answer =>
+  (response, texts) =>
+    (texts.some((text) => text.includes(word)) ? fail : sendFlat)(response, texts)
 
 describe("the signs of a project's vectors", () => {
   const uuid = (n: number) => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`
@@ -183,19 +193,104 @@ describe("a vector", () => {
 })
 
 describe("an endpoint for embeddings", () => {
+  const at = (url: string) => makeEndpoint({ url, model: "words", dimensions, keyFile: undefined })
+  const begun = Effect.gen(function* () {
+    const embedder = yield* startEmbedder()
+    return { embedder, endpoint: yield* at(embedder.url) }
+  })
+  type Endpoint = Effect.Success<ReturnType<typeof at>>
+  /** Why a query of the project fails. */
+  const reasonOf = (endpoint: Endpoint, project: string, text = "text") =>
+    Effect.map(Effect.flip(endpoint.query(project, text)), ({ reason }) => reason)
+
   it.effect("that fails is left alone for twice as long each time, for a minute at most, apart for queries", () =>
     Effect.gen(function* () {
-      const { url } = yield* Effect.tap(startEmbedder(), (embedder) =>
-        Effect.sync(() => (embedder.answer = (response) => send(response, 500, {})))
-      )
-      const endpoint = yield* makeEndpoint({ url, model: "words", dimensions, keyFile: undefined })
+      const { embedder, endpoint } = yield* begun
+      embedder.answer = (response) => send(response, 500, {})
+      yield* Effect.flip(endpoint.entries(["text"]))
       for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
-        yield* Effect.flip(endpoint.embed("entry", ["text"], "1 second"))
+        embedder.received.length = 0
         yield* TestClock.adjust(seconds * 1000 - 1)
-        assert.deepStrictEqual([yield* endpoint.rests("entry"), yield* endpoint.rests("query")], [true, false])
+        assert.deepStrictEqual([yield* endpoint.ready, embedder.received.length], [false, 0])
         yield* TestClock.adjust(1)
-        assert.isFalse(yield* endpoint.rests("entry"), `after ${seconds} seconds`)
+        assert.deepStrictEqual(
+          [yield* endpoint.ready, embedder.received.length],
+          [false, 1],
+          `after ${seconds} seconds`
+        )
       }
+      assert.strictEqual(yield* reasonOf(endpoint, "project"), "status 500")
+      const { answer } = embedder
+      embedder.answer = undefined
+      yield* TestClock.adjust("1 minute")
+      assert.isTrue(yield* endpoint.ready)
+      embedder.answer = answer
+      yield* Effect.flip(endpoint.entries(["text"]))
+      embedder.answer = undefined
+      yield* TestClock.adjust("1 second")
+      assert.isTrue(yield* endpoint.ready, "after an answer not longer the next time")
+    })
+  )
+
+  for (const [what, answer, millis, reason] of [
+    ["answers with an error", (response) => send(response, 500, {}), 0, "status 500"],
+    ["closes the connection", (response) => void response.destroy(), 0, "the connection ended"],
+    ["does not answer in time", () => {}, 500, "took too long"]
+  ] as ReadonlyArray<readonly [string, Answer, number, string]>) {
+    it.effect(`that ${what} to a query of one project is left alone by this project only`, () =>
+      Effect.gen(function* () {
+        const { embedder, endpoint } = yield* begun
+        const arrived = new Promise<void>((resolve) => {
+          embedder.answer = failingWith("poison", (response, texts) => {
+            resolve()
+            answer(response, texts)
+          })
+        })
+        const asking = yield* Effect.forkChild(reasonOf(endpoint, "one", "poison"))
+        yield* Effect.promise(() => arrived)
+        yield* TestClock.adjust(millis)
+        assert.strictEqual(yield* Fiber.join(asking), reason)
+        assert.strictEqual(yield* reasonOf(endpoint, "one"), "left alone")
+        assert.lengthOf(yield* endpoint.query("another", "text"), dimensions)
+        yield* TestClock.adjust("1 second")
+        assert.lengthOf(yield* endpoint.query("one", "text"), dimensions)
+      })
+    )
+  }
+
+  it.effect("that refuses a query of one project as malformed is asked for its next one", () =>
+    Effect.gen(function* () {
+      const { embedder, endpoint } = yield* begun
+      embedder.answer = failingWith("poison", (response) => send(response, 400, {}))
+      assert.strictEqual(yield* reasonOf(endpoint, "one", "poison"), "status 400")
+      assert.lengthOf(yield* endpoint.query("one", "text"), dimensions)
+    })
+  )
+
+  for (const status of [401, 429]) {
+    it.effect(`that answers ${status} to a query is left alone by all projects`, () =>
+      Effect.gen(function* () {
+        const { embedder, endpoint } = yield* begun
+        // After an answer not longer the next time.
+        for (let n = 0; n < 2; n++) {
+          embedder.answer = (response) => send(response, status, {})
+          assert.strictEqual(yield* reasonOf(endpoint, "one"), `status ${status}`)
+          assert.strictEqual(yield* reasonOf(endpoint, "another"), "left alone")
+          embedder.answer = undefined
+          yield* TestClock.adjust("1 second")
+          assert.lengthOf(yield* endpoint.query("another", "text"), dimensions)
+        }
+      })
+    )
+  }
+
+  it.effect("that cannot be reached is left alone by all projects, and its entries were not the cause", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Effect.scoped(startEmbedder())
+      const endpoint = yield* at(url)
+      assert.strictEqual(yield* reasonOf(endpoint, "one"), "not reachable")
+      assert.strictEqual(yield* reasonOf(endpoint, "another"), "left alone")
+      assert.deepInclude(yield* Effect.flip(endpoint.entries(["text"])), { fault: "endpoint" })
     })
   )
 })
@@ -301,10 +396,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       const arrived = new Promise<void>((resolve) => {
         embedder.answer = (response, texts) => {
           embedder.answer = undefined
-          answered = () =>
-            send(response, 200, {
-              data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) }))
-            })
+          answered = () => sendFlat(response, texts)
           resolve()
         }
       })
@@ -512,6 +604,22 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
     })
   )
 
+  it.effect("are asked for by project, for 32,000 characters at once", () =>
+    Effect.gen(function* () {
+      const { agent, embedder, on } = yield* start()
+      const other = yield* Agent.make(on)
+      for (let n = 0; n < 9; n++) yield* agent.note("x".repeat(5_000), { title: "Long" })
+      yield* other.note("y", { title: "Brief" })
+      const requests: Array<string> = []
+      embedder.answer = (response, texts) => {
+        requests.push(texts.map((text) => text.at(-1)).join(""))
+        sendFlat(response, texts)
+      }
+      yield* embedAll(on)
+      assert.sameMembers(requests, ["xxxxxxxx", "x", "y"])
+    })
+  )
+
   it.effect("of entries are waited for half a minute, and their entries leased for longer", () =>
     Effect.gen(function* () {
       const { agent, embedder, on } = yield* start()
@@ -520,8 +628,7 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
         let answer = () => {}
         const arrived = new Promise<void>((resolve) => {
           embedder.answer = (response, texts) => {
-            answer = () =>
-              send(response, 200, { data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) })) })
+            answer = () => sendFlat(response, texts)
             resolve()
           }
         })
@@ -536,41 +643,134 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
       const [row] = yield* sql<{ due_at: Date }>`
         select due_at from embedding_queue where project_id = ${agent.project_id}::uuid`
       assert.strictEqual(row!.due_at.getTime() - since, 120_000)
+      assert.strictEqual(yield* attemptsOf(agent.project_id), 0, "so a crash costs none")
       yield* TestClock.adjust("29 seconds")
       slow.answer()
       yield* Fiber.join(slow.round)
       assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 1 })
       yield* agent.note("The brook is new.")
       const tooSlow = yield* begun
+      // Nor does it answer when it is asked for something else.
+      const askedAgain = new Promise<void>((resolve) => (embedder.answer = () => resolve()))
+      yield* TestClock.adjust("30 seconds")
+      yield* Effect.promise(() => askedAgain)
       yield* TestClock.adjust("30 seconds")
       yield* Fiber.join(tooSlow.round)
       assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 1 })
+      assert.strictEqual(yield* attemptsOf(agent.project_id), 0)
     })
   )
 
-  it.effect("of a batch are made although the endpoint refuses one of its texts", () =>
+  let refused = 0
+  const poisons: Readonly<Record<string, Answer>> = {
+    refuses: (response) => send(response, [400, 413, 422][refused++ % 3]!, {}),
+    "fails with": (response) => send(response, 500, { error: "json: unsupported value: NaN" }),
+    "answers no numbers for": (response, texts) =>
+      send(response, 200, { data: texts.map((_, index) => ({ index, embedding: flat(dimensions, NaN) })) }),
+    "closes the connection over": (response) => void response.destroy()
+  }
+  for (const [what, fail] of Object.entries(poisons)) {
+    it.effect(`are made of all texts but the one that the endpoint ${what}, which is tried five times`, () =>
+      Effect.gen(function* () {
+        const { agent, embedder, on } = yield* start()
+        const other = yield* Agent.make(on)
+        const poison = `The poison that it ${what}.`
+        yield* agent.note("The reindeer is old.")
+        yield* agent.note(poison)
+        yield* agent.note("The brook is new.")
+        yield* other.note("The soup is hot.")
+        embedder.answer = failingWith(poison, fail)
+        yield* embedAll(on)
+        assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 2 })
+        assert.deepInclude(yield* rowsOf(other.project_id), { queued: 0, vectors: 1 })
+        for (let n = 0; n < 3; n++) {
+          yield* TestClock.adjust("33 minutes")
+          yield* embedAll(on)
+        }
+        // With the others, and four times alone. The next pass finds it, and it begins again.
+        const poisoned = embedder.received.filter(({ text }) => text === poison)
+        assert.deepStrictEqual([poisoned.length, yield* attemptsOf(agent.project_id)], [6, 1])
+        assert.deepInclude(yield* rowsOf(agent.project_id), { vectors: 2 })
+      })
+    )
+  }
+
+  it.effect("are made one by one after a request that took too long", () =>
     Effect.gen(function* () {
       const { agent, embedder, on } = yield* start()
       yield* agent.note("The reindeer is old.")
-      yield* agent.note("The poison is in it.")
       yield* agent.note("The brook is new.")
-      let refused = 0
-      embedder.answer = (response, texts) =>
-        texts.some((text) => text.includes("poison"))
-          ? send(response, [400, 413, 422][refused++ % 3]!, {})
-          : send(response, 200, {
-              data: texts.map((_, index) => ({ index, embedding: flat(dimensions, 1) }))
-            })
-      yield* embedAll(on)
-      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 1, vectors: 2 })
-      for (let n = 0; n < 4; n++) {
-        yield* TestClock.adjust("33 minutes")
-        yield* embedAll(on)
+      const arrived = new Promise<void>((resolve) => {
+        embedder.answer = (response, texts) => (texts.length > 1 ? resolve() : sendFlat(response, texts))
+      })
+      const embedding = yield* Effect.forkChild(embedAll(on))
+      yield* Effect.promise(() => arrived)
+      yield* TestClock.adjust("30 seconds")
+      yield* Fiber.join(embedding)
+      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 2 })
+    })
+  )
+
+  for (const [status, attempts] of [
+    [401, 0],
+    [503, 1]
+  ] as const) {
+    it.effect(
+      `wait for an endpoint that answers ${status} for hours, and no more than their first attempt counts`,
+      () =>
+        Effect.gen(function* () {
+          const { agent, embedder, on } = yield* start()
+          yield* agent.note("The reindeer is old.")
+          yield* agent.note("The brook is new.")
+          embedder.answer = (response) => send(response, status, {})
+          for (let n = 0; n < 60; n++) {
+            yield* embedAll(on)
+            // A 503 may be due to one of the two, so each is tried alone afterwards.
+            assert.strictEqual(yield* attemptsOf(agent.project_id), attempts)
+            yield* TestClock.adjust("2 minutes")
+          }
+          embedder.answer = undefined
+          yield* embedAll(on)
+          assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 2 })
+        })
+    )
+  }
+
+  it.effect("are not waited for for ever if their text ends the endpoint each time", () =>
+    Effect.gen(function* () {
+      const { agent, embedder, on } = yield* start()
+      yield* agent.note("The venom is in it.")
+      let ended = false
+      embedder.answer = (response, texts) => {
+        ended ||= texts.some((text) => text.includes("venom"))
+        if (ended) response.destroy()
+        else sendFlat(response, texts)
       }
-      // In the batch and alone; then four times more. The next pass finds it, and it begins again.
-      const poisoned = embedder.received.filter(({ text }) => text.includes("poison"))
-      assert.deepStrictEqual([poisoned.length, yield* attemptsOf(agent.project_id)], [7, 1])
-      assert.deepInclude(yield* rowsOf(agent.project_id), { vectors: 2 })
+      for (let n = 0; n < 6; n++) {
+        ended = false
+        yield* embedAll(on)
+        yield* TestClock.adjust("33 minutes")
+      }
+      // The first time it may have been an outage.
+      assert.lengthOf(
+        embedder.received.filter(({ text }) => text.includes("venom")),
+        6
+      )
+      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 0 })
+    })
+  )
+
+  it.effect("are compared in one project although the endpoint fails with a query of another", () =>
+    Effect.gen(function* () {
+      const { agent, embedder, on } = yield* start()
+      const other = yield* Agent.make(on)
+      yield* agent.note("The reindeer is old.")
+      yield* other.note("The brook is new.")
+      yield* embedAll(on)
+      embedder.answer = failingWith("poison", (response) => send(response, 500, {}))
+      assert.isFalse((yield* search(agent, "any poison")).semantic)
+      assert.isTrue((yield* search(other, "rivulet")).semantic)
+      assert.isFalse((yield* search(agent, "caribou")).semantic)
     })
   )
 

@@ -71,10 +71,11 @@ layer(Service.layer)("search", (it) => {
     Effect.gen(function* () {
       const { agent } = yield* filled
       for (let index = 0; index < 5; index += 1) yield* agent.note(`deploy deploy deploy ${index}`)
-      const wanted = yield* agent.note("once: deploy", { kind: "decision", tags: ["ops", "ci"] })
+      yield* agent.note("deploy deploy", { kind: "decision", tags: ["ops"] })
+      const wanted = yield* agent.note("once: deploy", { kind: "decision", tags: ["ops", "ci", "night"] })
       const { output } = yield* agent.call("memory_search", {
         query: "deploy",
-        tags: ["ops"],
+        tags: ["ci", "ops"],
         kind: "decision",
         limit: 1
       })

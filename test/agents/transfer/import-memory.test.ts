@@ -67,7 +67,8 @@ describe("an issue of beads", () => {
     ["conditional-blocks", "b", true],
     ["waits-for", "b", true],
     ["related", "b", false],
-    ["blocks", "elsewhere", false]
+    ["blocks", "elsewhere", false],
+    ["parent-child", "elsewhere", false]
   ] as const)("that %s %s waits for it: %s; otherwise its text names it", (type, other, waits) => {
     const { body, depends_on } = taskOf({ dependencies: [blocks(other, type)] }, issue("b"))
     assert.deepStrictEqual([depends_on.length, body.includes(`- ${type}: ${other}`)], [waits ? 1 : 0, !waits])
@@ -349,6 +350,18 @@ layer(Service.layer)("import-memory", (it) => {
         assert.deepInclude(again.counts, { entries_superseded: 1, unchanged: 1 })
         const search = yield* agent.call("memory_search", { query: "New" })
         assert.notInclude(JSON.stringify(search.output), successor)
+        const sql = yield* SqlClient.SqlClient
+        const [uncounted] = yield* sql`
+          select (u.index_bytes
+                  - (select sum(octet_length(lexeme) + 24)
+                       from memory_posting p
+                       join memory_entry e on e.project_id = p.project_id and e.id = p.entry_id and e.active
+                      where p.project_id = u.project_id))::int as index_bytes,
+                 ((select sum(active) from memory_count where project_id = u.project_id)
+                  - (select count(*) from memory_entry where project_id = u.project_id and active))::int as active
+            from project_usage u
+           where u.project_id = ${project_id}::uuid`
+        assert.deepStrictEqual(uncounted, { index_bytes: 0, active: 0 })
       })
   )
 

@@ -24,7 +24,7 @@ import {
   type HttpClientResponse
 } from "effect/http"
 import { SqlClient } from "effect/sql"
-import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
+import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import * as fs from "node:fs"
 import { connect, createServer, type AddressInfo, type Socket } from "node:net"
@@ -40,12 +40,10 @@ import { Journal } from "../../../src/client/bridge/Journal.ts"
 import { freePort } from "../../support/network/FreePort.ts"
 import { throwAwayCertificate } from "../../support/phones/ThrowAwayCertificate.ts"
 import { workersOf } from "../../support/run/Proc.ts"
+import { compileCache, packageRoot as root } from "../../support/run/Root.ts"
 import { main } from "../../support/service/processes/Main.ts"
-import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 export { freePort }
-
-const root = join(import.meta.dirname, "../../..")
 
 export class ChaosError extends Data.TaggedError("ChaosError")<{ readonly message: string }> {}
 
@@ -104,6 +102,13 @@ export const scratch = Effect.acquireRelease(
     })
 )
 
+/** In a slice a data folder begins as a copy of one whose service has started before, unless it is there already. */
+export const beginData = (folder: string) =>
+  Effect.sync(() => {
+    const [data, begun] = [join(folder, "data"), process.env["SLICE_DATA"]]
+    if (begun !== undefined && !fs.existsSync(data)) execFileSync("cp", ["-a", begun, data])
+  })
+
 /** The environment of servers and commands. */
 export const environment = (folder: string, port: number, settings: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv => {
   const { DATABASE_URL: _, ...rest } = process.env
@@ -137,6 +142,7 @@ export const until = (what: string, condition: () => boolean) =>
 
 /** One process of the service, of the release in that folder; replicas share the folder of the data. */
 export const server = Effect.fnUntraced(function* (folder: string, settings: NodeJS.ProcessEnv = {}, release?: string) {
+  yield* beginData(folder)
   const port = yield* freePort
   const url = `http://127.0.0.1:${port}`
   const output: Array<string> = []

@@ -15,22 +15,35 @@ import { Service } from "../../support/service/Service.ts"
 import { masked, rowsOf } from "../../support/attacks/Shape.ts"
 import { makePerson } from "../../support/people/SignIn.ts"
 
-/** A project with an agent and its entries, a signed-in phone, and an unused authorization code. */
+/** A project with a signed-in phone. */
 const world = Effect.gen(function* () {
   const service = yield* Service
   const sql = yield* SqlClient.SqlClient
-  const agent = yield* Agent.make(service)
-  const { project_id } = agent
-  const note = yield* agent.note("An earlier note")
-  const task = yield* agent.task("An earlier task")
-  const person = yield* makePerson(service, { project_id })
+  const person = yield* makePerson(service)
   const phone = yield* makeRegisteredPhone(service, person)
-  const app = yield* obtainCode(service, { token: Redacted.value(person.project_token) })
   const [grant] = yield* sql<{ readonly grant_id: string }>`
     select grant_id::text from oauth_grant where client_id = ${person.client_id}`
-  return { agent, project_id, note, task, person, phone, app, grant_id: grant!.grant_id }
+  return { project_id: person.project_id, person, phone, grant_id: grant!.grant_id }
 })
 type World = Effect.Success<typeof world>
+
+/** The same with an agent and its entries. */
+const worldOfAgent = Effect.gen(function* () {
+  const made = yield* world
+  const agent = yield* Agent.make(yield* Service, made)
+  const note = yield* agent.note("An earlier note")
+  const task = yield* agent.task("An earlier task")
+  return { ...made, agent, note, task }
+})
+type WorldOfAgent = Effect.Success<typeof worldOfAgent>
+
+/** The same with an unused authorization code. */
+const wholeWorld = Effect.gen(function* () {
+  const made = yield* worldOfAgent
+  const app = yield* obtainCode(yield* Service, { token: Redacted.value(made.person.project_token) })
+  return { ...made, app }
+})
+type WholeWorld = Effect.Success<typeof wholeWorld>
 
 const projectTables = [
   "memory_entry",
@@ -49,27 +62,28 @@ const projectTables = [
 const grantTables = ["oauth_code", "oauth_access_token", "oauth_refresh_token"]
 
 /** The clock does not move in these tests. */
-const shapeOf = ({ app, person, project_id }: World) =>
+const shapeOf = ({ app, person, project_id }: World & Partial<WholeWorld>) =>
   masked(
     [
       ...projectTables.map((table) => rowsOf(table, "project_id = $1")),
       ...grantTables.map((table) =>
         rowsOf(table, "grant_id in (select grant_id from oauth_grant where project_id = $1)")
       ),
-      "select 'count ' || sum(active) from memory_count where project_id = $1",
+      "select 'count ' || coalesce(sum(active), 0) from memory_count where project_id = $1",
       "select 'client ' || (disabled_at is null) from oauth_client where client_id in ($2, $3)"
     ],
-    [project_id, app.client_id, person.client_id]
+    [project_id, app?.client_id ?? person.client_id, person.client_id]
   )
 
-const tool = (run: (agent: Agent, world: World) => Effect.Effect<Called>): Operation<World> => ({
+const tool = (run: (agent: Agent, world: WorldOfAgent) => Effect.Effect<Called>): Operation<WorldOfAgent> => ({
   run: (on, world) =>
     Effect.map(run(world.agent.at(on), world), ({ code, output }) => code ?? (output.replayed ? "replayed" : "done")),
   again: "replayed"
 })
 
-const http = request<World>()
-const operator = command<World>()
+const http = request<WholeWorld>()
+const operator = command<WholeWorld>()
+const phone = request<World>()
 const phoneAt = (on: On, { person, phone }: World) => makePhone(on, person, phone.token)
 /** A retry may leave further tokens or an ended grant, so only the number of grants is compared. */
 const grants = (shape: Shape) => shape.filter((row) => row.startsWith("oauth_grant")).length
@@ -78,8 +92,8 @@ const grants = (shape: Shape) => shape.filter((row) => row.startsWith("oauth_gra
 const unversioned = (shape: Shape) =>
   shape.map((row) => (row.startsWith("mobile_device") ? row.replace(/,\d+,f,\)$/, ")") : row))
 
-layer(Service.layer)("when a statement fails", (it) =>
-  sweep(it, world, shapeOf, {
+layer(Service.layer)("when a statement fails", (it) => {
+  sweep(it, worldOfAgent, shapeOf, {
     memory_add: tool((agent, { note }) =>
       agent.write("memory_add", { kind: "note", body: "A better note", supersedes: note.id, idempotency_key: "add" })
     ),
@@ -94,6 +108,12 @@ layer(Service.layer)("when a statement fails", (it) =>
         idempotency_key: "update"
       })
     ),
+    "archive a note": command<WorldOfAgent>()((on, { note, project_id }) =>
+      Context.get(on, Memory).archive(project_id, note.id)
+    )
+  })
+
+  sweep(it, wholeWorld, shapeOf, {
     "exchange a code": http(
       "invalid_grant",
       (on, { app }) => exchange(on, { client_id: app.client_id, code: app.code, code_verifier: app.verifier }),
@@ -111,23 +131,25 @@ layer(Service.layer)("when a statement fails", (it) =>
     "revoke an access token": http("200", (on, { person }) =>
       post(`${on.url}/revoke`, { client_id: person.client_id, token: person.bearer })
     ),
-    "register a phone": http(
+    "revoke a project token": operator((on, { person }) => Context.get(on, ProjectTokens).revoke(person.subject)),
+    "revoke a grant": operator((on, { grant_id }) => Context.get(on, Grants).revoke(grant_id)),
+    "disable a client": operator((on, { person }) => Context.get(on, Clients).disable(person.client_id))
+  })
+
+  sweep(it, world, shapeOf, {
+    "register a phone": phone(
       "200",
       (on, { person, project_id }) =>
         makePhone(on, person, project_id.replaceAll("-", "").repeat(2)).register({ preferences: everything }),
       // Registering it again renews it.
       { settled: (shape) => unversioned(shape.filter((row) => !row.includes("mobile_device.renewed"))) }
     ),
-    "set preferences": http(
+    "set preferences": phone(
       "200",
       (on, world) => phoneAt(on, world).prefer(world.phone.device_id, { ...everything, minimum_priority: "high" }),
       { settled: (shape) => new Set(unversioned(shape)) }
     ),
-    "revoke a phone": http("200", (on, world) => phoneAt(on, world).revoke(world.phone.device_id)),
-    "revoke a project token": operator((on, { person }) => Context.get(on, ProjectTokens).revoke(person.subject)),
-    "revoke a grant": operator((on, { grant_id }) => Context.get(on, Grants).revoke(grant_id)),
-    "disable a client": operator((on, { person }) => Context.get(on, Clients).disable(person.client_id)),
-    "archive a note": operator((on, { note, project_id }) => Context.get(on, Memory).archive(project_id, note.id)),
-    "end a phone": operator((on, { phone }) => Context.get(on, Devices).end(phone.device_id))
+    "revoke a phone": phone("200", (on, world) => phoneAt(on, world).revoke(world.phone.device_id)),
+    "end a phone": command<World>()((on, { phone }) => Context.get(on, Devices).end(phone.device_id))
   })
-)
+})

@@ -12,11 +12,11 @@ import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { junit, lines, reportOf } from "../../../src/client/check/Report.ts"
 import { play, scenarios } from "../../../src/client/check/Scenarios.ts"
+import type { Scenario } from "../../../src/client/check/Stage.ts"
 import { mint } from "../../../src/platform/crypto/Tokens.ts"
 import { goBridge } from "../../support/bridges/GoBridge.ts"
 import { blocks, read } from "../../support/run/Markdown.ts"
 import { packageRoot } from "../../support/run/Root.ts"
-import { compileCache } from "../../support/service/ServiceAdmin.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "check-bridge-test-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -29,29 +29,36 @@ const adapter = (name: string, program: string) => {
   return path
 }
 
-const check = (...command: ReadonlyArray<string>) => ({
+const check = (command: ReadonlyArray<string>, lifetime = 10) => ({
   command,
-  environment: { ...process.env, NODE_COMPILE_CACHE: compileCache },
+  environment: process.env,
   mint: (kind: "sbe" | "sbt") => Redacted.value(Effect.runSync(mint(kind))),
-  lifetime: 10
+  lifetime
 })
 
+/** A scenario of `run` waits for most of its time. */
+const waits = ({ short }: Scenario) => short === true
+
 /** Plays scenarios, and lists the promises that are not kept. */
-const broken = (command: ReadonlyArray<string>, chosen = scenarios) =>
-  Effect.forEach(chosen, (scenario) => play(check(...command), scenario), { concurrency: 4 }).pipe(
-    Effect.map((results) => results.filter(({ kept }) => !kept).map(({ scenario, why }) => `${scenario}: ${why}`))
+const broken = (command: ReadonlyArray<string>, chosen: ReadonlyArray<Scenario>) => {
+  const all = (some: ReadonlyArray<Scenario>) =>
+    Effect.forEach(some, (scenario) => play(check(command), scenario), { concurrency: 3 })
+  const played = Effect.all([all(chosen.filter(waits)), all(chosen.filter((one) => !waits(one)))], { concurrency: 2 })
+  return Effect.map(played, (results) =>
+    results.flat().flatMap(({ kept, scenario, why }) => (kept ? [] : [`${scenario}: ${why}`]))
   )
+}
 
 /**
- * Every third thing that can happen at a request: three programs together play all of them, and what one leaves out at the
- * first request of an exchange may happen at the second. `bridge-service check-bridge` plays everything.
+ * Some of what can happen at a request: three programs together play all of it, and what one leaves out at the first
+ * request of an exchange may happen at the second. `bridge-service check-bridge` plays everything.
  */
 const happensAtRequest = /(?:killed at|and) the (challenge|proof|prepare|confirm) (?:is|loses|as|before|\d)/
-const third = (first: 0 | 1 | 2) => {
-  const turns = { challenge: first, proof: first + 1, prepare: first, confirm: first + 1 }
+const sixths = (...chosen: ReadonlyArray<number>) => {
+  const turns = { challenge: 0, proof: 3, prepare: 0, confirm: 3 }
   return scenarios.filter(({ name }) => {
     const request = happensAtRequest.exec(name)?.[1]
-    return request === undefined || turns[request as keyof typeof turns]++ % 3 === 0
+    return request === undefined || chosen.includes(turns[request as keyof typeof turns]++ % 6)
   })
 }
 
@@ -65,7 +72,7 @@ describe.concurrent("every promise is kept by", () => {
       Effect.gen(function* () {
         const command = adapter("reference", `${process.execPath} ${join(packageRoot, "dist/bridge.mjs")}`)
         // It is killed at every point in crashes.test.ts; here each kill starts Node several times.
-        const chosen = third(0).filter(({ name }) => !/^rotate-key, (killed|and the (prepare|confirm))/.test(name))
+        const chosen = sixths(0).filter(({ name }) => !/^rotate-key, (killed|and the (prepare|confirm))/.test(name))
         assert.deepStrictEqual(yield* broken([command], chosen), [])
       }),
     300_000
@@ -76,7 +83,7 @@ describe.concurrent("every promise is kept by", () => {
     (context) =>
       Effect.gen(function* () {
         if (python === undefined) return context.skip("needs python3 with the package cryptography")
-        assert.deepStrictEqual(yield* broken([python, join(packageRoot, "examples/bridge.py")], third(1)), [])
+        assert.deepStrictEqual(yield* broken([python, join(packageRoot, "examples/bridge.py")], sixths(1)), [])
       }),
     300_000
   )
@@ -86,7 +93,8 @@ describe.concurrent("every promise is kept by", () => {
     (context) =>
       Effect.gen(function* () {
         if (!isInstalled("go", "version")) return context.skip("needs Go")
-        assert.deepStrictEqual(yield* broken([goBridge(folder)], third(2)), [])
+        // Starts in a moment, and so plays most.
+        assert.deepStrictEqual(yield* broken([yield* goBridge(folder)], sixths(2, 3, 4, 5)), [])
       }),
     300_000
   )
@@ -101,7 +109,7 @@ it.live(
       const path = join(folder, "keeps-its-key")
       writeFileSync(path, `#!/bin/sh\n[ "$1" = rotate-key ] && exit 64\nexec ${program} "$@"\n`, { mode: 0o755 })
       const chosen = scenarios.filter(({ name }) => name === "rotate-key" || name === "rotate")
-      const report = reportOf(yield* Effect.forEach(chosen, (scenario) => play(check(path), scenario)))
+      const report = reportOf(yield* Effect.forEach(chosen, (scenario) => play(check([path]), scenario)))
       assert.deepInclude(report, { ok: true, kept: 1, broken: 0, skipped: 1 })
       assert.deepStrictEqual(lines(report).slice(-2), [
         "skipped: rotate-key ended with 64: the Bridge does not replace its key",
@@ -119,6 +127,8 @@ interface Fault {
   /** A scenario that shows it, and what it says. */
   readonly scenario: string
   readonly why: RegExp
+  /** Seconds that a token lives, if the scenario waits for what does not happen: for less time with a shorter life. */
+  readonly lifetime?: number
 }
 
 const faults: ReadonlyArray<Fault> = [
@@ -204,7 +214,8 @@ const faults: ReadonlyArray<Fault> = [
     does: "counts the life of its token by its own clock",
     edits: [["Client.ts", `at: new Date(headers["date"] ?? arrived)`, "at: new Date(arrived || headers)"]],
     scenario: "run, on a machine whose clock is nine hours slow",
-    why: /confirmed no rotation/
+    why: /confirmed no rotation/,
+    lifetime: 3
   },
   {
     does: "follows redirects",
@@ -236,7 +247,8 @@ const faults: ReadonlyArray<Fault> = [
       ]
     ],
     scenario: "run, and the Bridge is revoked",
-    why: /run still ran/
+    why: /run still ran/,
+    lifetime: 1
   },
   {
     does: "ends at the first answer that is missing",
@@ -337,7 +349,8 @@ const faults: ReadonlyArray<Fault> = [
     does: "does not hear that the operator wants a new key",
     edits: [["run.ts", "rotation_required === true", "rotation_required === undefined"]],
     scenario: "run, and the operator wants a new key",
-    why: /did not replace the key/
+    why: /did not replace the key/,
+    lifetime: 6
   }
 ]
 
@@ -400,15 +413,19 @@ describe.concurrent("a Bridge with a fault is named: one that", () => {
   let commandOf: Awaited<ReturnType<typeof faulty>>
   beforeAll(async () => void (commandOf = await faulty()))
 
-  for (const [index, { does, scenario, why }] of faults.entries())
+  const played = faults.map((fault, index) => {
+    const scenario = scenarios.find(({ name }) => name === fault.scenario)!
+    return { ...fault, index, scenario }
+  })
+  // Those that wait begin first, and wait beside the others.
+  for (const { does, index, lifetime, scenario, why } of played.toSorted(
+    (a, b) => Number(waits(b.scenario)) - Number(waits(a.scenario))
+  ))
     it.live(
       does,
       () =>
         Effect.gen(function* () {
-          const result = yield* play(
-            check(commandOf(index)),
-            scenarios.find(({ name }) => name === scenario)!
-          )
+          const result = yield* play(check([commandOf(index)], lifetime), scenario)
           assert.match(result.why ?? "kept", why)
         }),
       90_000

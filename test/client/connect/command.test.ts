@@ -18,7 +18,8 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { read, replaceAll } from "../../../src/client/connect/ConfigFile.ts"
-import { findToken, format } from "../../../src/platform/crypto/Tokens.ts"
+import { format } from "../../../src/platform/crypto/Tokens.ts"
+import { findSecret } from "../../../src/platform/secrets/Secrets.ts"
 import { Service } from "../../support/service/Service.ts"
 import { folder } from "../../support/bridges/BridgeProcess.ts"
 import { makeToken, reachable } from "../../support/agents/Agent.ts"
@@ -33,7 +34,7 @@ const connect = (home: string, args: ReadonlyArray<string>, env: NodeJS.ProcessE
         const options = { cwd: home, env: { PATH: process.env["PATH"], HOME: home, ...env } }
         const shell = ["-c", `${limits}; exec "$0" "$@"`, process.execPath, program, "connect", ...args]
         const child = execFile("/bin/sh", shell, options, (_, out, err) => {
-          assert.isUndefined(findToken(out + err))
+          assert.isUndefined(findSecret(out + err))
           done({ code: child.exitCode, out, err })
         })
       })
@@ -184,8 +185,9 @@ layer(Service.layer)("bridge-service connect", (it) => {
           mkdirSync(join(home, name))
           symlinkSync(join("..", name), join(project, name))
         }
-        writeFileSync(join(home, "mine.json"), "{}")
-        symlinkSync("../../mine.json", join(project, ".cursor/mcp.json"))
+        // Its name begins like the folder's.
+        writeFileSync(join(home, "project.json"), "{}")
+        symlinkSync("../../project.json", join(project, ".cursor/mcp.json"))
         writeFileSync(join(home, "mine.md"), "# Mine\n")
         symlinkSync("../mine.md", join(project, "CLAUDE.md"))
         const before = readdirSync(home, { recursive: true })
@@ -197,11 +199,11 @@ layer(Service.layer)("bridge-service connect", (it) => {
         yield* refuses(".codex/config.toml", ".codex/config.toml", ["codex"])
         yield* refuses(".gemini/settings.json", ".gemini/settings.json", ["gemini"])
         yield* refuses(".claude/settings.json", ".claude/settings.json", ["claude-code", "--hooks"])
-        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor"])
-        yield* refuses(".cursor/mcp.json", "mine.json", ["cursor", "--remove"])
+        yield* refuses(".cursor/mcp.json", "project.json", ["cursor"])
+        yield* refuses(".cursor/mcp.json", "project.json", ["cursor", "--remove"])
         yield* refuses("CLAUDE.md", "mine.md", ["claude-code", "--section", "--scope", "user"])
         assert.deepStrictEqual(readdirSync(home, { recursive: true }), before)
-        assert.strictEqual(readFileSync(join(home, "mine.json"), "utf8"), "{}")
+        assert.strictEqual(readFileSync(join(home, "project.json"), "utf8"), "{}")
         assert.strictEqual(readFileSync(join(home, "mine.md"), "utf8"), "# Mine\n")
       }),
     60_000

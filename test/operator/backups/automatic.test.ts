@@ -51,12 +51,11 @@ const replica = (folder: string, more: Readonly<Record<string, string>> = {}) =>
 const { migrateSoon } = await import("../../../src/platform/database/Database.ts")
 const run = <A, E>(work: Effect.Effect<A, E, import("effect").Scope.Scope>) => Effect.runPromise(Effect.scoped(work))
 
-/** Holds the database server for all tests. It does not sync: nobody pulls the plug here. */
+/** Holds the database server for all tests. */
 const server = Scope.makeUnsafe()
 beforeAll(async () => {
   const data = join(home, "data")
-  const { directory } = await Effect.runPromise(postgresFiles(data, false))
-  fs.appendFileSync(join(directory, "postgresql.conf"), "fsync = off\nfull_page_writes = off\n")
+  await Effect.runPromise(postgresFiles(data, false))
   await Effect.runPromise(Scope.provide(embeddedPostgres(data), server))
   const provider = ConfigProvider.fromUnknown({ ...secrets, SERVICE_DATA_DIR: data })
   await Effect.runPromise(

@@ -161,8 +161,11 @@ describe("import-memory", () => {
   })
 
   it("refuses issues behind a link that leads out, and reads them behind one that does not", async () => {
-    const elsewhere = folder({ "issues.jsonl": `{"id":"bd-9","title":"Hostile"}\n` })
     const root = folder({ "issues/issues.jsonl": `{"id":"bd-8","title":"Behind a link"}\n` })
+    // Its name begins like the folder's.
+    const elsewhere = `${root}-elsewhere`
+    mkdirSync(elsewhere)
+    writeFileSync(join(elsewhere, "issues.jsonl"), `{"id":"bd-9","title":"Hostile"}\n`)
     symlinkSync(elsewhere, join(root, ".beads"))
     const ended = await bring("beads", root)
     expect(refusal(ended)).toEqual([1, "file_error"])

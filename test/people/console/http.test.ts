@@ -428,10 +428,28 @@ layer(Service.layer)("the console", (it) => {
       for (let count = 0; count < 20; count += 1) {
         assert.strictEqual((yield* new Person(limited.url).signIn("spt_wrong")).status, 422)
       }
-      const refused = yield* new Person(limited.url).signIn(token)
+      const refused = yield* new Person(limited.url).signIn("spt_wrong")
       assert.deepEqual([refused.status, refused.headers.get("retry-after")], [429, "3"])
       yield* TestClock.adjust("3 seconds")
-      assert.strictEqual((yield* new Person(limited.url).signIn(token)).status, 303)
+      assert.strictEqual((yield* new Person(limited.url).signIn("spt_wrong")).status, 422)
+    })
+  )
+
+  it.effect("lets a valid token, or a link, in beside a neighbour who tries two wrong ones a second", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { token } = yield* makeToken(limited)
+      const link = yield* Context.get(limited.services, Sessions).makeLink("operator", undefined)
+      const code = new URL(Redacted.value(link.url)).searchParams.get("code")!
+      const signIn = (given: string) => Effect.map(new Person(limited.url).signIn(given), ({ status }) => status)
+      yield* Effect.replicateEffect(signIn("spt_wrong"), 30)
+      for (let second = 0; second < 2; second += 1) {
+        yield* TestClock.adjust("1 second")
+        const statuses = [yield* signIn("spt_wrong"), yield* signIn("spt_wrong"), yield* signIn(token)]
+        assert.deepStrictEqual(statuses, [429, 429, 303])
+      }
+      const enter = (given: string) => new Person(limited.url).post("/console/enter", { code: given })
+      assert.deepStrictEqual([(yield* enter("sco_wrong")).status, (yield* enter(code)).status], [429, 303])
     })
   )
 

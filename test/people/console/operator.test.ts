@@ -591,7 +591,8 @@ layer(Service.layer)("an operator at the console", (it) => {
     Effect.gen(function* () {
       const service = yield* Service
       const sql = yield* SqlClient.SqlClient
-      const { delivery_id, device_id, document_id, project_id } = yield* makeEquippedProject(service)
+      const made = yield* makeEquippedProject(service)
+      const { credential_id, delivery_id, device_id, document_id, project_id } = made
       const home = `/console/${project_id}`
       const { person } = yield* signedIn()
       const lists = [
@@ -599,7 +600,15 @@ layer(Service.layer)("an operator at the console", (it) => {
         [`${home}/documents`, "pinned_document", "document_id", document_id, "'path', copy"],
         [`${home}/phones`, "mobile_device", "device_id", device_id, "'token_lookup', sha256(copy::bytea)"],
         ["/console/push", "push_outbox", "delivery_id", delivery_id, "'event_id', copy, 'last_reason', copy"],
-        [`${home}/bridges`, "approved_account_reference", "reference", "github:octo", ""]
+        [`${home}/bridges`, "approved_account_reference", "reference", "github:octo", ""],
+        // Behind an unknown Bridge comes none, so the only next page is one of credentials.
+        [
+          `/console/bridges?bridges=${project_id}`,
+          "bridge_enrollment_credential",
+          "credential_id",
+          credential_id,
+          "'credential_hash', sha256(copy::bytea)"
+        ]
       ] as const
       for (const [path, table, key, original, unique] of lists) {
         yield* sql.unsafe(`

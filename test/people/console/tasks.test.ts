@@ -115,10 +115,15 @@ layer(Service.layer)("the tasks of a project", (it) => {
       yield* made.agent.write("task_note", { id: made.task_id, text: "Legal says *either* is fine." })
       const before = yield* person.get(path)
       assert.include(before.text, "Legal says <em>either</em> is fine.")
-      const note = { csrf: csrfOf(before), action: "note", note: "Then it is PDF.", period: "1" }
+      const note = { csrf: csrfOf(before), action: "note", note: "Then it is PDF.\r\n\r\nNot UBL.", period: "1" }
       for (let time = 0; time < 2; time++) assert.strictEqual((yield* person.post(path, note)).status, 303)
       const { text } = yield* person.get(path)
       assert.strictEqual(text.match(/Then it is PDF\./g)!.length, 1, "sent twice, it is one note")
+      const { notes } = (yield* made.agent.call("task_get", { id: made.task_id })).output
+      assert.include(
+        notes.map(({ text }: { text: string }) => text),
+        "Then it is PDF.\n\nNot UBL."
+      )
       assert.include((yield* person.get(`/console/${made.project_id}/activity`)).text, "left a note on a task")
 
       const empty = yield* person.post(path, { ...note, note: "  " })

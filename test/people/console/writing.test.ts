@@ -174,13 +174,25 @@ layer(Service.layer)("the console", (it) => {
   it.effect("creates a task, and changes what the form changed", () =>
     Effect.gen(function* () {
       const { agent, home, person, project_id, send, token_id } = yield* project()
-      const fields = { action: "create", title: " Paint ", body: "Red\r\nor blue", priority: "0", tags: "api, web api" }
+      const fields = {
+        action: "create",
+        title: " Paint ",
+        body: "Red\r\nor blue\r\n\r\nSoon",
+        priority: "0",
+        tags: "api, web api"
+      }
       const created = yield* send("/tasks", fields)
       const id = idOf(created)
       assert.deepEqual(statusAndPlace(created), [303, `${home}/tasks/${id}`])
       const task = yield* taskOf(agent, id)
       const by = `project_token:${token_id}`
-      const expected = { title: "Paint", body: "Red\nor blue", priority: 0, tags: ["api", "web"], created_by: by }
+      const expected = {
+        title: "Paint",
+        body: "Red\nor blue\n\nSoon",
+        priority: 0,
+        tags: ["api", "web"],
+        created_by: by
+      }
       assert.deepInclude(task, expected)
 
       const form = { ...fields, action: "change", title: "Paint", tags: "api web", version: "1", assignee: "" }
@@ -195,12 +207,17 @@ layer(Service.layer)("the console", (it) => {
         updated_by: by
       })
       const blocked = { ...form, version: "2", assignee: "ada", status: "blocked", blocked_kind: "external" }
-      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint" })
-      assert.deepInclude(yield* taskOf(agent, id), { version: 3, blocked_kind: "external", blocked_reason: "No paint" })
+      const blocked_reason = "No paint\r\nNo brush\r\nNo time"
+      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason })
+      assert.deepInclude(yield* taskOf(agent, id), {
+        version: 3,
+        blocked_kind: "external",
+        blocked_reason: "No paint\nNo brush\nNo time"
+      })
       const waiting = (yield* person.get(`${home}/tasks/${id}`)).text
       assert.match(waiting, /It is blocked<\/h2>[^]*?No paint/)
       assert.notInclude(waiting, 'value="answer"')
-      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason: "No paint", version: "3", assignee: "" })
+      yield* send(`/tasks/${id}`, { ...blocked, blocked_reason, version: "3", assignee: "" })
       assert.deepInclude(yield* taskOf(agent, id), { version: 4, status: "blocked", assignee: null })
       assert.lengthOf(yield* events(project_id, "task.updated"), 3)
     })
@@ -244,12 +261,12 @@ layer(Service.layer)("the console", (it) => {
   it.effect("adds to memory, and supersedes an entry once", () =>
     Effect.gen(function* () {
       const { agent, home, send, token_id } = yield* project()
-      const fields = { kind: "decision", title: "", body: "Tuesdays only\r\nBy hand", tags: "deploy" }
+      const fields = { kind: "decision", title: "", body: "Tuesdays only\r\nBy hand\r\nIn pairs", tags: "deploy" }
       const added = yield* send("/memory", { ...fields, action: "add" })
       const id = idOf(added)
       assert.deepEqual(statusAndPlace(added), [303, `${home}/memory/${id}`])
       const { entry } = (yield* agent.call("memory_get", { id })).output
-      assert.deepInclude(entry, { kind: "decision", title: "Tuesdays only", body: "Tuesdays only\nBy hand" })
+      assert.deepInclude(entry, { kind: "decision", title: "Tuesdays only", body: "Tuesdays only\nBy hand\nIn pairs" })
       assert.deepInclude(entry.provenance, { actor: `project_token:${token_id}`, role: "contributor" })
 
       const successor = { ...fields, action: "supersede", body: "Any day" }

@@ -58,7 +58,8 @@ describe("PostgreSQL's log", () => {
   )
 })
 
-describe("the first start creates a database", () => {
+// Each test has a folder of its own, and waits for processes to start and to end.
+describe.concurrent("the first start creates a database", () => {
   it.live("durable, in UTF-8, open to no network and to no other account", () =>
     Effect.gen(function* () {
       const postmaster = yield* embeddedPostgres(yield* dataFolder(undefined, "commas, and blanks"))
@@ -122,7 +123,7 @@ describe("the first start creates a database", () => {
   )
 })
 
-describe("a place that cannot hold the database", () => {
+describe.concurrent("a place that cannot hold the database", () => {
   /** The failure of two starts, which must leave nothing behind. */
   const refused = Effect.fnUntraced(function* (data: string) {
     yield* Effect.flip(embeddedPostgres(data))
@@ -175,7 +176,7 @@ describe("a place that cannot hold the database", () => {
   )
 })
 
-describe("a later start", () => {
+describe.concurrent("a later start", () => {
   it.live("finds the committed rows", () =>
     Effect.gen(function* () {
       const data = yield* usedFolder
@@ -248,7 +249,7 @@ describe("a later start", () => {
   )
 })
 
-describe("the password", () => {
+describe.concurrent("the password", () => {
   it.live("opens the server; without it not even PostgreSQL's own account gets in", () =>
     Effect.gen(function* () {
       const data = yield* dataFolder()
@@ -317,7 +318,7 @@ describe("the password", () => {
     Effect.gen(function* () {
       const data = yield* usedFolder
       yield* firstEdition(data)
-      for (let age = 300; age <= 600; age += 50) {
+      for (let age = 150; age <= 600; age += 50) {
         const killed = yield* userProcess(data)
         yield* Effect.sleep(age)
         yield* end(killed, "SIGKILL")
@@ -364,7 +365,7 @@ describe("the password", () => {
   )
 })
 
-describe("the server", () => {
+describe.concurrent("the server", () => {
   it.live("runs while a process uses it, and stops with the last one", () =>
     Effect.gen(function* () {
       const data = yield* usedFolder
@@ -412,7 +413,7 @@ describe("the server", () => {
   )
 })
 
-describe("the files", () => {
+describe.concurrent("the files", () => {
   it.live.skipIf(isClosed)(
     "have their socket in the temporary folder if its path is too long (needs an open checkout)",
     () =>
@@ -497,12 +498,14 @@ const model = join(fs.realpathSync(fs.mkdtempSync(join(tmpdir(), "bridge-service
 fs.chmodSync(dirname(model), 0o711)
 afterAll(() => fs.rmSync(dirname(model), { recursive: true, force: true }))
 
+const begun = Effect.runSync(Effect.cached(Effect.scoped(embeddedPostgres(model))))
+
 /** A data folder that a start has set up: a copy of the first one that is needed, because initdb takes a second. */
 const usedFolder = Effect.gen(function* () {
   const data = yield* dataFolder()
   // Then the database is in another place, which the folder names.
   if (isClosed) return data
-  if (!fs.existsSync(model)) yield* Effect.scoped(embeddedPostgres(model))
+  yield* begun
   execFileSync("cp", ["-a", model, data])
   return data
 })

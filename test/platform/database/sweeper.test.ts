@@ -190,25 +190,30 @@ layer(Service.layer)("a sweep", (it) => {
     })
   )
 
-  it.effect("that never finishes leaves the others their turn, and goes on a second later", () =>
+  it.effect("that does not finish leaves the others their turn, and goes on after a second, else a minute", () =>
     Effect.gen(function* () {
-      const turns: Array<string> = []
-      const sweeps = ["endless", "next"].map((name): Sweep => ({
+      const turns: Array<readonly [name: string, at: number]> = []
+      const names = () => turns.map(([name]) => name)
+      const sweeps = ["long", "next"].map((name): Sweep => ({
         name,
-        run: (_, _now, limit) =>
+        run: (_, now, limit) =>
           Effect.sync(() => {
-            if (turns.at(-1) !== name) turns.push(name)
-            return Array.from({ length: name === "endless" ? limit : 0 })
+            if (turns.at(-1)?.[0] !== name) turns.push([name, now.getTime()])
+            const isDone = name === "next" || turns.length > 4
+            return Array.from({ length: isDone ? 0 : limit })
           })
       }))
       assert.isTrue(yield* sweep(sweeps))
-      assert.deepStrictEqual(turns, ["endless", "next"])
+      assert.deepStrictEqual(names(), ["long", "next"])
       yield* forever(sweeps)
       yield* TestClock.adjust("1 minute")
-      yield* Effect.repeat(TestClock.adjust("1 second").pipe(Effect.andThen(realPause)), {
+      yield* Effect.repeat(TestClock.adjust("200 millis").pipe(Effect.andThen(realPause)), {
         until: () => turns.length >= 6
       })
-      assert.deepStrictEqual(turns.slice(0, 6), ["endless", "next", "endless", "next", "endless", "next"])
+      assert.deepStrictEqual(names(), ["long", "next", "long", "next", "long", "next"])
+      assert.isBelow(turns[4]![1] - turns[3]![1], 60_000)
+      yield* Effect.repeat(TestClock.adjust("1 second").pipe(Effect.andThen(realPause)), { times: 9 })
+      assert.lengthOf(turns, 6)
     })
   )
 

@@ -62,35 +62,47 @@ describe("a page", () => {
     { buckets: bucketsOf, networks: networksWith(bucketsOf) }
   )
 
+  /** Tries a secret in which `attempt` results; "limited" if there were too many wrong ones. */
+  const tries = Effect.map(
+    routes,
+    ({ countingWrong }) =>
+      (attempt: Effect.Effect<string, string>) =>
+        countingWrong(
+          attempt,
+          (error) => error === "wrong",
+          () => Effect.succeed("limited")
+        ).pipe(Effect.catch(Effect.succeed))
+  )
+
   it.effect.each([
-    ["accepted", Effect.void, 20],
+    ["accepted", Effect.succeed("in"), 20],
     ["wrong", Effect.fail("wrong"), 19],
     ["given up by the browser", Effect.interrupt, 19],
     ["refused for another reason", Effect.fail("busy"), 20],
     ["met by a defect", Effect.die("defect"), 20]
   ] as const)("counts a secret or not that is %s", ([, attempt, left]) =>
     Effect.gen(function* () {
-      const { countingWrong, wrongSecrets } = yield* routes
-      assert.strictEqual(yield* wrongSecrets.take("here"), 0)
-      yield* Effect.exit(countingWrong(attempt as Effect.Effect<void, string>, "here", (error) => error === "wrong"))
-      let tries = 0
-      while ((yield* wrongSecrets.take("here")) === 0) tries += 1
-      assert.strictEqual(tries, left)
+      const trying = yield* tries
+      yield* Effect.exit(trying(attempt))
+      let wrong = 0
+      while ((yield* trying(Effect.fail("wrong"))) === "wrong") wrong += 1
+      assert.strictEqual(wrong, left)
     })
   )
 
-  it.effect("takes twenty wrong secrets of an address at once, then one every three seconds", () =>
+  it.effect("takes twenty wrong secrets of an address at once, then one every three seconds, and any valid one", () =>
     Effect.gen(function* () {
-      const { wrongSecrets } = yield* routes
+      const trying = yield* tries
+      const wrong = trying(Effect.fail("wrong"))
       assert.deepStrictEqual(
-        yield* Effect.replicateEffect(wrongSecrets.take("here"), 20),
-        Array.from({ length: 20 }, () => 0)
+        yield* Effect.replicateEffect(wrong, 21),
+        Array.from({ length: 21 }, (_, n) => (n < 20 ? "wrong" : "limited"))
       )
-      assert.strictEqual(yield* wrongSecrets.take("here"), 3)
+      assert.strictEqual(yield* trying(Effect.succeed("in")), "in")
       yield* TestClock.adjust("2999 millis")
-      assert.strictEqual(yield* wrongSecrets.take("here"), 1)
+      assert.strictEqual(yield* wrong, "limited")
       yield* TestClock.adjust("1 millis")
-      assert.strictEqual(yield* wrongSecrets.take("here"), 0)
+      assert.strictEqual(yield* wrong, "wrong")
     })
   )
 

@@ -5,11 +5,22 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
+import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../src/signin/oauth/grants/Grants.ts"
 import { ofRole } from "../../../src/wire/Scopes.ts"
-import { answerOf, authorizeQuery, Browser, exchange, makeClient, makeToken, pkce } from "../../support/agents/Agent.ts"
+import {
+  answerOf,
+  authorizeQuery,
+  Browser,
+  exchange,
+  makeClient,
+  makeToken,
+  obtainCode,
+  pkce
+} from "../../support/agents/Agent.ts"
 import { send } from "../../support/network/Http.ts"
 import { firstPage } from "../../support/database/Page.ts"
 import { instance, Service } from "../../support/service/Service.ts"
@@ -77,6 +88,61 @@ layer(Service.layer)("a sign-in", (it) => {
       const { page } = yield* opened(writes, {}, instance({ SERVICE_CONSOLE: "off" }))
       assert.notInclude(page.text, at)
       assert.include(page.text, "Your operator can end it")
+    })
+  )
+
+  /** A client that has signed in once with a project token, and copies of that grant, each used a second later. */
+  const withGrants = Effect.fnUntraced(function* (copies: number) {
+    const service = yield* Service
+    const sql = yield* SqlClient.SqlClient
+    const issued = yield* makeToken(service)
+    const client_id = yield* makeClient(service)
+    const signIn = Effect.fnUntraced(function* (token = issued.token) {
+      const { code, verifier } = yield* obtainCode(service, { client_id, token })
+      assert.strictEqual((yield* exchange(service, { client_id, code, code_verifier: verifier })).status, 200)
+    })
+    yield* signIn()
+    const [first] = yield* sql<{ readonly grant_id: string }>`
+      select grant_id from oauth_grant where project_token_id = ${issued.token_id}::uuid`
+    yield* sql`
+      insert into oauth_grant (
+        grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
+        activated_at, expires_at, last_used_at)
+      select gen_random_uuid(), client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri,
+             created_at, activated_at, expires_at, last_used_at + n * interval '1 second'
+        from oauth_grant
+       cross join generate_series(1, ${copies}::int) n
+       where grant_id = ${first!.grant_id}::uuid`
+    return { ...issued, client_id, first: first!.grant_id, service, signIn, sql }
+  })
+
+  it.effect("beyond 200 of its project token ends the one that was used least recently, with an audit row", () =>
+    Effect.gen(function* () {
+      const { first, project_id, service, signIn, sql, token_id } = yield* withGrants(199)
+      const other = yield* makeToken(service, { project_id })
+      yield* signIn(other.token)
+      yield* TestClock.adjust("1 hour")
+      const ended = sql<{ readonly grant_id: string; readonly end_reason: string; readonly actor: string }>`
+        select g.grant_id, g.end_reason, e.actor
+          from oauth_grant g
+          join audit_event e on e.subject ->> 'grant_id' = g.grant_id::text and e.action = 'oauth_grant.revoked'
+         where g.project_id = ${project_id}::uuid`
+      assert.deepStrictEqual(yield* ended, [])
+      yield* signIn()
+      const actor = `project_token:${token_id}`
+      assert.deepStrictEqual(yield* ended, [{ grant_id: first, end_reason: "too_many_grants", actor }])
+      yield* signIn(other.token)
+      assert.lengthOf(yield* ended, 1)
+    })
+  )
+
+  it.effect("counts in the lists of tokens and clients, up to a thousand", () =>
+    Effect.gen(function* () {
+      const { client_id, project_id, service } = yield* withGrants(1100)
+      const [token] = yield* Context.get(service.services, ProjectTokens).list(project_id, firstPage)
+      assert.strictEqual(token!.live_grants, 1000)
+      const clients = yield* Context.get(service.services, Clients).list({ after: undefined, limit: 1000 })
+      assert.strictEqual(clients.find((client) => client.client_id === client_id)!.live_grants, 1000)
     })
   )
 

@@ -34,6 +34,8 @@ const other = "00000000-0001-7000-8000-000000000001"
 const actions = Object.keys(sentences)
 const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0000-7000-8000-000000000002"]
 const oldChannel = "0f0f0000-0000-7000-8000-000000000007"
+/** The first one of the second token. */
+const [oldGrant, grantsToken] = ["00000000-0001-7000-8000-00000000000d", "00000000-0002-7000-8000-000000000002"]
 
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
@@ -70,6 +72,17 @@ const filled = Layer.effectDiscard(
       select ${bigProject}::uuid, gen_random_uuid(), 'note', 'Note ' || i, 'Text', '{}', 'operator', 'operator',
              clock_timestamp() - i * interval '1 second'
         from generate_series(1, 20000) i`
+    // Of one token and one client: half of them ended, and to the others no client came.
+    yield* sql`
+      insert into oauth_grant (
+        grant_id, client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri, created_at,
+        activated_at, expires_at, revoked_at, end_reason)
+      select gen_random_uuid(), client_id, project_id, project_token_id, scopes, resource, instance_id, redirect_uri,
+             created_at, case when i % 2 = 0 then activated_at end, expires_at, case when i % 2 = 0 then created_at end,
+             case when i % 2 = 0 then 'test' end
+        from oauth_grant
+       cross join generate_series(1, 5000) i
+       where grant_id = ${oldGrant}::uuid`
     yield* sql`vacuum analyze`.unprepared
   })
 )
@@ -163,7 +176,9 @@ const changes: Readonly<Record<string, Run>> = {
     const own = { ...trace, event_id: "0f0f0000-0000-7000-8000-000000000006" }
     const ending = { ...request, key_hash: sha256("key"), expires_at: now, trace: own }
     return acted(ConfirmOrAbortStore.make(sql).confirm([ending], "skip locked"))
-  }
+  },
+  "room for a sign-in": (sql) =>
+    Effect.map(GrantStore.make(sql).endBeyond(grantsToken, 9, now), (ended) => assert.lengthOf(ended, 1))
 }
 
 layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("on a filled database", (it) => {

@@ -1,12 +1,14 @@
 /** Builds examples/bridge.go into a folder; the path of the program. */
-import { execFileSync } from "node:child_process"
-import { tmpdir } from "node:os"
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
 import { join } from "node:path"
-import { packageRoot } from "../run/Root.ts"
+import { promisify } from "node:util"
+import { compiledIn, packageRoot } from "../run/Root.ts"
 
-export const goBridge = (folder: string) => {
-  const program = join(folder, "go-bridge")
-  const env = { ...process.env, GOCACHE: join(tmpdir(), "check-bridge-go-cache"), GOTOOLCHAIN: "local" }
-  execFileSync("go", ["build", "-o", program, join(packageRoot, "examples/bridge.go")], { env })
-  return program
-}
+export const goBridge = (folder: string) =>
+  Effect.promise(async () => {
+    const program = join(folder, "go-bridge")
+    const env = { ...process.env, GOCACHE: compiledIn("check-bridge-go-cache"), GOTOOLCHAIN: "local" }
+    await promisify(execFile)("go", ["build", "-o", program, join(packageRoot, "examples/bridge.go")], { env })
+    return program
+  })

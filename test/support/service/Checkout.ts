@@ -4,8 +4,7 @@ import { execFile } from "node:child_process"
 import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { packageRoot } from "../run/Root.ts"
-import { compileCache } from "./ServiceAdmin.ts"
+import { compileCache, packageRoot } from "../run/Root.ts"
 import { dataFolder, temporaryFolder } from "../database/PostgresUser.ts"
 
 const pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "examples"]

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inject } from "vitest"
 import { TestDatabase } from "../database/TestDatabase.ts"
+import { compileCache } from "../run/Root.ts"
 
 const command = join(import.meta.dirname, "../../../cli/service-admin.mjs")
 
@@ -17,9 +18,6 @@ export const secrets = {
   SERVICE_OAUTH_SECRET: "Hn3xQe7WcUoT1zLgYv5iDkJb9RsFa2Mp",
   SERVICE_BACKUP_KEY: "t4ZsHq8LxWv2NcRy6JmEb0UaKf7GdPoT"
 }
-
-/** Shared by all runs, so that only the first one compiles the command. */
-export const compileCache = join(tmpdir(), "service-admin-test-compiled")
 
 export interface Ended {
   /** 130 for SIGINT. */

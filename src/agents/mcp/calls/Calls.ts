@@ -8,7 +8,7 @@
  * 3. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5), or characters
  *    that control, reorder or hide text. The tool runs.
  * 4. The result is encoded as structured content, and as text for clients that read only that. Such characters in older
- *    text are escaped. If the result does not fit into memory beside the project's unsent answers, a read is refused; what
+ *    text are escaped. If the result does not fit into memory beside the token's unsent answers, a read is refused; what
  *    a write did is always answered.
  */
 import { secretIn } from "../../../platform/secrets/Guard.ts"
@@ -17,7 +17,7 @@ import { Cause, Context, Effect, Layer, Result, Schema } from "effect"
 import { Audit } from "../../../platform/audit/Audit.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
 import { withoutValues } from "../../../platform/database/Persistence.ts"
-import { type CountAnswer, share } from "../../../platform/edge/limits/MemoryBudget.ts"
+import { type CountAnswer, tokenShare } from "../../../platform/edge/limits/MemoryBudget.ts"
 import { count, counted, limitRefusals, timed, toolCalls, toolSeconds } from "../../../platform/metrics/Metrics.ts"
 import { spanned } from "../../../platform/metrics/Span.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
@@ -92,8 +92,8 @@ export class Calls extends Context.Service<
           const output = yield* (run as Run)(services, actor, input)
           const structuredContent = shown(yield* encoded(name, output))
           const text = JSON.stringify(structuredContent)
-          const fits = yield* countAnswer(copies * Buffer.byteLength(text), writes)
-          if (!fits) return yield* answersInUse(share)
+          const fits = yield* countAnswer(sentBytes(text), writes)
+          if (!fits) return yield* answersInUse(tokenShare)
           return success(structuredContent, text)
         }).pipe(
           isWaiting(tools[name]) ? (waiting) => waiting : budget.admit(actor, tools[name]),
@@ -110,8 +110,8 @@ export class Calls extends Context.Service<
   ).pipe(Layer.provide(Waits.layer))
 }
 
-/** An answer has its result as a value and as text. */
-const copies = 2
+/** An answer has its result as a value, and as text, in which JSON escapes each quote and backslash once more. */
+const sentBytes = (text: string) => Buffer.byteLength(text) + Buffer.byteLength(JSON.stringify(text))
 
 const codecOf = (tool: Tool) => ({
   decode: Schema.decodeUnknownResult(tool.input as Schema.Codec<unknown>, { onExcessProperty: "error" }),

@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { Projects } from "../../../operator/projects/Projects.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
+import { mostCounted } from "../../../platform/sql/access/StandingGrant.ts"
 import { Clients } from "../../../signin/oauth/clients/Clients.ts"
 import { Grants } from "../../../signin/oauth/grants/Grants.ts"
 import { Sessions } from "../../../signin/sessions/Sessions.ts"
@@ -87,7 +88,7 @@ export const accessPage = Effect.gen(function* () {
           <span>${mark(kinds[kind])} ${disabled_at !== null && mark("disabled", "bad")}</span>
         </div>
         ${meta(
-          live_grants === 1 ? "1 sign-in" : `${live_grants} sign-ins`,
+          live_grants === 1 ? "1 sign-in" : `${live_grants}${live_grants < mostCounted ? "" : " or more"} sign-ins`,
           html`known since ${time(created_at, now)}`,
           redirect_uris.map((uri) => html`<code>${uri}</code> `)
         )}
@@ -98,8 +99,8 @@ export const accessPage = Effect.gen(function* () {
             "disable-oauth-client",
             { client: client_id },
             title,
-            html`Nobody can sign in with this app any more, and its ${live_grants} sign-ins end at once. There is no
-            command that enables it again.`
+            html`Nobody can sign in with this app any more, and its sign-ins end at once. There is no command that
+            enables it again.`
           )
         }
       </li>`

@@ -12,7 +12,6 @@ import { passkeyHeaders } from "../../../signin/passkeys/Card.ts"
 import { keyOfPasskey, PersonKeys, WrongKey } from "../../../signin/passkeys/PersonKeys.ts"
 import { preSession } from "../../../signin/passkeys/PreSession.ts"
 import { isFormOf, Sessions, type SignedIn, WrongCredential } from "../../../signin/sessions/Sessions.ts"
-import { Caller } from "../../../wire/Headers.ts"
 import { type ConsoleRoutes, home, type Request, type Response } from "../Routes.ts"
 import { enterPage, signInPage } from "./SignInPages.ts"
 
@@ -30,8 +29,7 @@ export const signInRoutes = Effect.fnUntraced(function* ({
   sessionOf,
   show,
   whenBusy,
-  withCookie,
-  wrongSecrets
+  withCookie
 }: ConsoleRoutes) {
   const { baseUrl } = yield* Settings
   const sessions = yield* Sessions
@@ -55,18 +53,13 @@ export const signInRoutes = Effect.fnUntraced(function* ({
     return withCookie(redirect(to), Redacted.value(secret), lasts)
   })
 
-  /** Tries what a person entered, unless too many wrong secrets or passkeys came from that address. */
+  /** Tries what a person entered, and limits how many wrong secrets or passkeys come from an address. */
   const limited = <E>(attempt: Effect.Effect<Response, E | WrongCredential | WrongKey>) =>
-    Effect.gen(function* () {
-      const { network } = yield* Caller
-      const wait = yield* wrongSecrets.take(network)
-      if (wait > 0) return fail("busy", wait)
-      return yield* countingWrong(
-        attempt,
-        network,
-        (error) => error instanceof WrongCredential || error instanceof WrongKey
-      )
-    })
+    countingWrong(
+      attempt,
+      (error) => error instanceof WrongCredential || error instanceof WrongKey,
+      (wait) => Effect.succeed(fail("busy", wait))
+    )
 
   const askSignIn = (status: number, to: string, wrong?: Parameters<typeof signInPage>[2]) => {
     const asked = show(status, signInPage(to, keys.relyingParty, wrong))

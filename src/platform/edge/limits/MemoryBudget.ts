@@ -6,6 +6,9 @@
  * ready. An answer is counted by its bytes, from when its size is known until it was sent; a batch by the answers that it
  * may collect, until they are known. Other requests are not counted: they are small, and the number of connections bounds
  * theirs.
+ *
+ * A project has a share of the whole, and each of its tokens half of that: who reads slowly, or sends slowly, leaves the
+ * other half to the colleagues.
  */
 import { NodeHttpServerRequest } from "@effect/platform-node"
 import { Context, Effect, Exit, Layer } from "effect"
@@ -18,21 +21,31 @@ const mib = 1024 * kib
 /** Bytes of the largest body that any endpoint reads. */
 export const largestBody = mib
 const small = 16 * kib
-/** Bytes of the answer to one message of a batch: a context, or a task with its receipts. */
-const answerBytes = 64 * kib
+/** Bytes of the answer to one message of a batch: most contexts, or tasks with their receipts. */
+const answerBytes = 32 * kib
+/** Bytes around a result that are not counted with it, or of a failure in its place. */
+const envelopeBytes = kib
 
 /**
  * Bytes of bodies at once, and as many of answers. A body takes up to six times its size (its bytes, its text with two
  * bytes a character, its values), an answer up to eight times: a 32nd of the heap becomes less than half of it.
  */
 const whole = Math.min(64 * mib, Math.max(largestBody, oldGeneration() / 32))
-/** Bytes of the bodies of one owner, and as many of its answers. More would be parsed one after the other while everybody else waits. */
-export const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
+/** Bytes of the bodies of one project, and as many of its answers. More would be parsed one after the other while everybody else waits. */
+const share = Math.max(largestBody, Math.min(4 * mib, whole / 4))
+/** The same of one token of the project. What is being sent cannot be taken back for a colleague who comes later. */
+export const tokenShare = share / 2
 /** Bytes of answers at once. Nobody who does not read fills it alone. */
 const wholeOfAnswers = Math.max(4 * share, whole)
 
 /** Counts the answer to one message; false if it does not fit. `isKept`: it cannot be dropped, so it fits anyway. */
 export type CountAnswer = (bytes: number, isKept: boolean) => Effect.Effect<boolean>
+
+/** A project, and the token of it that stands behind a request. */
+export interface Owner {
+  readonly project_id: string
+  readonly subject: string
+}
 
 type Answered<E, R> = Held<HttpServerResponse.HttpServerResponse, E, R>
 type Held<A, E, R> = Effect.Effect<A, E | SharedRefusal<"rate_limited">, R>
@@ -42,42 +55,48 @@ export class MemoryBudget extends Context.Service<
   {
     /** Runs `work`, which reads the body of the request, once the body fits. */
     readonly body: <A, E, R>(
-      owner: string,
+      owner: Owner,
       request: HttpServerRequest.HttpServerRequest,
       work: Effect.Effect<A, E, R>
     ) => Held<A, E, R>
     /**
-     * Runs `work`, which answers so many messages at once, once their answers fit and the owner has read enough of its
-     * earlier ones. The answer counts until it was sent, or its connection closed.
+     * Runs `work`, which answers so many messages at once, once their answers fit and the token has read enough of its
+     * earlier ones. Refuses the answer if it does not fit with what `work` has not counted. It counts until it was sent, or
+     * its connection closed.
      */
     readonly answers: <E, R>(
-      owner: string,
+      owner: Owner,
       messages: number,
       request: HttpServerRequest.HttpServerRequest,
       work: (count: CountAnswer) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
     ) => Answered<E, R>
     /** The same for one answer whose size is known once `work` has ended. */
     readonly answer: <E, R>(
-      owner: string,
+      owner: Owner,
       request: HttpServerRequest.HttpServerRequest,
       work: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
     ) => Answered<E, R>
   }
 >()("service/edge/MemoryBudget") {
   static readonly layer = Layer.sync(MemoryBudget, () => {
-    const bodies = budget(whole, share)
-    const unsent = budget(wholeOfAnswers, share)
+    const bodies = budget(whole, share, tokenShare)
+    const unsent = budget(wholeOfAnswers, share, tokenShare)
 
     const answers = <E, R>(
-      owner: string,
+      owner: Owner,
       messages: number,
       request: HttpServerRequest.HttpServerRequest,
       work: (count: CountAnswer) => Answered<E, R>
     ): Answered<E, R> =>
       Effect.suspend(() => {
-        const held = unsent.open(owner)
-        return held.admit(messages <= 1 ? 0 : Math.min(share, messages * answerBytes)).pipe(
+        const held = unsent.open(owner, messages)
+        return held.admit(messages <= 1 ? 0 : Math.min(tokenShare, messages * answerBytes)).pipe(
           Effect.flatMap((isAdmitted): Answered<E, R> => (isAdmitted ? work(held.count) : refuse("rate_limited", 1))),
+          Effect.tap((response) =>
+            Effect.flatMap(held.countRest(lengthOf(response)), (fits) =>
+              fits ? Effect.void : refuse("rate_limited", 1)
+            )
+          ),
           Effect.onExit((exit) =>
             Effect.sync(() => {
               if (Exit.isFailure(exit)) return held.close()
@@ -94,14 +113,7 @@ export class MemoryBudget extends Context.Service<
         return bytes <= small ? work : bodies.hold(owner, bytes, work)
       },
       answers,
-      answer: (owner, request, work) =>
-        answers(owner, 1, request, (count) =>
-          Effect.flatMap(work, (response) =>
-            Effect.flatMap(count(lengthOf(response), false), (fits) =>
-              fits ? Effect.succeed(response) : refuse("rate_limited", 1)
-            )
-          )
-        )
+      answer: (owner, request, work) => answers(owner, 1, request, () => work)
     }
   })
 }
@@ -126,27 +138,48 @@ const sizeOf = ({ headers }: HttpServerRequest.HttpServerRequest) => {
 }
 
 interface Claim {
-  readonly owner: string
+  readonly project: string
+  readonly token: string
   readonly bytes: number
   granted: boolean
   resume?: () => void
 }
 
-/** `share`: the bytes of one owner at most. A claim must fit into it. */
-export const budget = (whole: number, share: number) => {
-  const shares = new Map<string, number>()
+const claimOf = ({ project_id, subject }: Owner, bytes: number): Claim => ({
+  project: project_id,
+  token: `${project_id} ${subject}`,
+  bytes,
+  granted: false
+})
+
+/** `share` and `tokenShare`: the bytes of one project and of one token at most. */
+export const budget = (whole: number, share: number, tokenShare: number) => {
+  const ofProjects = new Map<string, number>()
+  const ofTokens = new Map<string, number>()
   const waiting = new Set<Claim>()
   let held = 0
 
+  /** What a token holds beyond its share does not count for the project: its colleagues would miss it. */
+  const add = ({ project, token }: Claim, bytes: number) => {
+    const before = ofTokens.get(token) ?? 0
+    held += bytes
+    change(ofTokens, token, bytes)
+    change(ofProjects, project, Math.min(before + bytes, tokenShare) - Math.min(before, tokenShare))
+  }
   const grant = (claim: Claim) => {
-    held += claim.bytes
-    if (claim.bytes > 0) shares.set(claim.owner, (shares.get(claim.owner) ?? 0) + claim.bytes)
+    add(claim, claim.bytes)
     claim.granted = true
   }
-  /** A claim of no bytes waits only for its owner. */
-  const fits = ({ bytes, owner }: Claim) => {
-    const mine = shares.get(owner) ?? 0
-    return bytes === 0 ? mine < share : held + bytes <= whole && mine + bytes <= share
+  /**
+   * A claim of no bytes waits only while its token holds more than its share. One that is larger than that share fits if
+   * the token holds nothing.
+   */
+  const fits = ({ bytes, project, token }: Claim) => {
+    const own = ofTokens.get(token) ?? 0
+    if (bytes === 0) return own <= tokenShare
+    const mine = ofProjects.get(project) ?? 0
+    const hasRoom = own === 0 || own + bytes <= tokenShare
+    return hasRoom && mine + Math.min(bytes, tokenShare) <= share && held + bytes <= whole
   }
   /** Waits a second at most; whether the claim was granted. */
   const admitted = (claim: Claim) =>
@@ -170,12 +203,8 @@ export const budget = (whole: number, share: number) => {
     })
   const release = (claim: Claim) => {
     if (!claim.granted) return
-    held -= claim.bytes
-    // Claims of no bytes may outlive the entry of their owner.
-    const left = (shares.get(claim.owner) ?? 0) - claim.bytes
-    if (left === 0) shares.delete(claim.owner)
-    else shares.set(claim.owner, left)
-    // In the order of their arrival, skipping owners whose share is taken.
+    add(claim, -claim.bytes)
+    // In the order of their arrival, skipping those whose share is taken.
     for (const next of waiting) {
       if (!fits(next)) continue
       grant(next)
@@ -185,54 +214,64 @@ export const budget = (whole: number, share: number) => {
   }
 
   /** Runs `work` once so many bytes fit, and holds them until it ends. */
-  const hold = <A, E, R>(owner: string, bytes: number, work: Effect.Effect<A, E, R>): Held<A, E, R> =>
+  const hold = <A, E, R>(owner: Owner, bytes: number, work: Effect.Effect<A, E, R>): Held<A, E, R> =>
     Effect.suspend(() => {
-      const claim: Claim = { owner, bytes, granted: false }
+      const claim = claimOf(owner, bytes)
       return admitted(claim).pipe(
         Effect.flatMap((isAdmitted): Held<A, E, R> => (isAdmitted ? work : refuse("rate_limited", 1))),
         Effect.ensuring(Effect.sync(() => release(claim)))
       )
     })
 
-  /** What one request holds. It grows with its answers and is given back as a whole. */
-  const open = (owner: string) => {
+  /** What one request holds, which answers so many messages. It grows with its answers and is given back as a whole. */
+  const open = (owner: Owner, messages: number) => {
     let claims: ReadonlyArray<Claim> = []
     /** Bytes claimed, and bytes of the answers so far. */
     let room = 0
     let used = 0
+    let keepsAny = false
 
     const claimed = (bytes: number) => {
-      const claim: Claim = { owner, bytes, granted: false }
+      const claim = claimOf(owner, bytes)
       claims = [...claims, claim]
       room += bytes
       return claim
     }
     const admit = (bytes: number) => admitted(claimed(bytes))
+    /** An answer that stands alone is admitted into an empty share, however large it is. */
+    const grow = (bytes: number, isKept: boolean, isAlone: boolean) => {
+      const needed = isAlone && !isKept ? Math.min(bytes, tokenShare) : used + bytes
+      if (needed <= Math.max(room, small)) {
+        used += bytes
+        return Effect.succeed(true)
+      }
+      if (isKept) {
+        used += bytes
+        grant(claimed(used - room))
+        return Effect.succeed(true)
+      }
+      if (needed > tokenShare) return Effect.succeed(false)
+      const more = needed - room
+      used += bytes
+      return Effect.tap(admit(more), (isAdmitted) =>
+        Effect.sync(() => {
+          if (isAdmitted) return
+          room -= more
+          used -= bytes
+        })
+      )
+    }
     const count: CountAnswer = (bytes, isKept) =>
       Effect.suspend(() => {
-        const isFirst = used === 0
-        if (used + bytes <= Math.max(room, small)) {
-          used += bytes
-          return Effect.succeed(true)
-        }
-        if (isKept) {
-          used += bytes
-          grant(claimed(used - room))
-          return Effect.succeed(true)
-        }
-        // The first answer of a request is admitted into an empty share, however large it is.
-        const needed = isFirst ? Math.min(used + bytes, share) : used + bytes
-        if (needed > share) return Effect.succeed(false)
-        const more = Math.max(0, needed - room)
-        used += bytes
-        return Effect.tap(admit(more), (isAdmitted) =>
-          Effect.sync(() => {
-            if (isAdmitted) return
-            room -= more
-            used -= bytes
-          })
-        )
+        keepsAny ||= isKept
+        return grow(bytes, isKept, used === 0)
       })
+    /** Counts what the finished answer has besides the answers so far; false if that does not fit. */
+    const countRest = (bytes: number) => {
+      const rest = bytes - used
+      if (rest <= messages * envelopeBytes) return Effect.succeed(true)
+      return grow(rest, keepsAny, used === 0 && messages <= 1)
+    }
     const close = () => {
       for (const claim of claims) release(claim)
       claims = []
@@ -244,8 +283,14 @@ export const budget = (whole: number, share: number) => {
       if (bytes > small) grant(claimed(bytes))
       for (const claim of before) release(claim)
     }
-    return { admit, count, settle, close }
+    return { admit, count, countRest, settle, close }
   }
 
   return { hold, open }
+}
+
+const change = (bytesOf: Map<string, number>, key: string, bytes: number) => {
+  const left = (bytesOf.get(key) ?? 0) + bytes
+  if (left === 0) bytesOf.delete(key)
+  else bytesOf.set(key, left)
 }

@@ -1,5 +1,5 @@
 /** Routes that answer people: with a page whatever happens, rate limits and failures included. */
-import { Effect, Exit, Option } from "effect"
+import { Effect, Exit } from "effect"
 import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Caller } from "../../../wire/Headers.ts"
 import { RateLimit } from "../limits/RateLimit.ts"
@@ -22,15 +22,23 @@ export const pageRoutes = Effect.fnUntraced(function* (
   const requests = limits.networks(requestRate)
   const wrongSecrets = limits.networks(wrongSecretRate)
 
+  const takeWrong = Effect.flatMap(Caller, ({ network }) => wrongSecrets.take(network))
   /**
-   * Tries a secret for which its address has taken a token. It gets the token back, unless the secret was wrong or the browser
-   * left before that was known: so no more than the burst is tried at once.
+   * Tries a secret, and counts it if it was wrong or the browser left before that was known. `limited` answers a wrong one of
+   * which there were too many. No wrong ones of a neighbour keep a valid one out; `requests` bounds how many are tried.
    */
-  const countingWrong = <A, E, R>(attempt: Effect.Effect<A, E, R>, network: string, isWrong: (error: E) => boolean) =>
-    Effect.onExit(attempt, (exit) =>
-      Exit.hasInterrupts(exit) || Option.exists(Exit.findErrorOption(exit), isWrong)
-        ? Effect.void
-        : wrongSecrets.giveBack(network)
+  const countingWrong = <A, E, R>(
+    attempt: Effect.Effect<A, E, R>,
+    isWrong: (error: E) => boolean,
+    limited: (seconds: number) => Effect.Effect<A, E>
+  ): Effect.Effect<A, E, R> =>
+    attempt.pipe(
+      Effect.onExit((exit) => (Exit.hasInterrupts(exit) ? takeWrong : Effect.void)),
+      Effect.catch((error) =>
+        isWrong(error)
+          ? Effect.flatMap(takeWrong, (wait) => (wait > 0 ? limited(wait) : Effect.fail(error)))
+          : Effect.fail(error)
+      )
     )
 
   const show = (status: number, body: string, retryAfter = status === 503 ? 5 : undefined): Response =>
@@ -59,7 +67,7 @@ export const pageRoutes = Effect.fnUntraced(function* (
       }).pipe(Effect.catchCause((cause) => Effect.as(isTransient(cause) ? Effect.void : report(cause), fail("failed"))))
     )
 
-  return { countingWrong, fail, redirect, serve, show, wrongSecrets }
+  return { countingWrong, fail, redirect, serve, show }
 })
 
 /** A cookie of this browser only: no script and no other site can read it, and with https no other host can set it. */

@@ -25,6 +25,23 @@ export const inForce = (sql: SqlClient.SqlClient, now: Date | Statement.Fragment
    and c.disabled_at is null
    and ${tokenInForce(sql, now)})`
 
+/** A client has fetched its code, and the grant has neither ended nor expired. */
+export const isLive = (sql: SqlClient.SqlClient, now: Date) => sql`
+  (g.revoked_at is null
+   and g.activated_at is not null
+   and g.expires_at > ${now})`
+
+/** Lists count no more grants of one row, so that a row costs a bounded part of their time. */
+export const mostCounted = 1000
+
+export const liveGrants = (sql: SqlClient.SqlClient, whose: Statement.Fragment, now: Date) => sql`
+  (select count(*)::int
+     from (select
+             from oauth_grant g
+            where ${whose}
+              and ${isLive(sql, now)}
+            limit ${mostCounted}) as counted)`
+
 export const instanceId = (sql: SqlClient.SqlClient, { instance_id }: Pick<Audience, "instance_id">) =>
   sql`coalesce(${instance_id ?? null}::text, (select instance_id::text from service_instance))`
 

@@ -44,31 +44,26 @@ export const makeSession = Effect.fnUntraced(function* (options: SessionOptions)
     }
     const drop = () => {
       if (current === session) current = undefined
+      // Streams in flight may still get an answer.
+      if (!connection.destroyed) connection.close()
     }
     connection.on("connect", () => {
       session.connected = true
     })
-    connection.on("goaway", () => {
-      drop()
-      // Streams in flight may still get an answer.
-      if (!connection.destroyed) connection.close()
-    })
-    for (const event of ["close", "error", "frameError"]) connection.on(event, drop)
+    for (const event of ["close", "error", "frameError", "goaway"]) connection.on(event, drop)
     connection.unref()
     return session
   })
 
+  const isOpen = (session: Session | undefined): session is Session =>
+    session !== undefined && !session.http2.closed && !session.http2.destroyed
+
   const usable = Effect.gen(function* () {
-    const existing = current
-    if (existing !== undefined && !existing.http2.closed && !existing.http2.destroyed) {
-      if (
-        elapsed() - existing.lastUsed < Duration.toMillis(options.idle) ||
-        (yield* ping(existing.http2, options.deadline))
-      )
-        return existing
-      existing.http2.destroy()
-    }
-    return (current = yield* open)
+    const known = current
+    const isIdle = isOpen(known) && elapsed() - known.lastUsed >= Duration.toMillis(options.idle)
+    if (isIdle && !(yield* ping(known.http2, options.deadline))) known.http2.destroy()
+    // Of several requests that found it lost, the first one opens the next session.
+    return isOpen(current) ? current : (current = yield* open)
   })
 
   const request: Request = Effect.fnUntraced(function* (headers, body) {

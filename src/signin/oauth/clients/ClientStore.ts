@@ -1,6 +1,7 @@
 /** The statements for clients. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { liveGrants } from "../../../platform/sql/access/StandingGrant.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { Client } from "./Shapes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
@@ -12,6 +13,7 @@ const StoredClient = Schema.Struct({
 })
 type StoredClient = typeof StoredClient.Type
 
+/** `live_grants`: counted up to a thousand. */
 const ListedClient = Schema.Struct({ ...StoredClient.fields, live_grants: Schema.Int })
 export type ListedClient = typeof ListedClient.Type
 
@@ -42,12 +44,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const list = ({ after, limit }: Page, now: Date) =>
     rows(ListedClient)(sql`
       select ${columns},
-             (select count(*)::int
-                from oauth_grant g
-               where g.client_id = c.client_id
-                 and g.revoked_at is null
-                 and g.activated_at is not null
-                 and g.expires_at > ${now}) as live_grants
+             ${liveGrants(sql, sql`g.client_id = c.client_id`, now)} as live_grants
         from oauth_client c
        where ${after === undefined ? sql`true` : sql`c.client_id > ${after}`}
        order by c.client_id

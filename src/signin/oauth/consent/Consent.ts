@@ -31,6 +31,7 @@ import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after } from "../../../wire/Instant.ts"
 import { isWrite, type Role, type Scope } from "../../../wire/Scopes.ts"
 import * as Store from "../authorize/AuthorizationRequestStore.ts"
+import * as GrantStore from "../grants/GrantStore.ts"
 import { displayName } from "../clients/ClientMetadata.ts"
 import { Clients, type FoundClient } from "../clients/Clients.ts"
 import { matches, withResponse } from "../clients/RedirectUri.ts"
@@ -58,7 +59,7 @@ export class WrongPasskey extends Data.TaggedError("WrongPasskey")<{
   readonly reason: WrongKey["reason"]
 }> {}
 
-/** The project token was entered too often, or what it grants was changed too often. */
+/** The project token was entered too often, or what it grants was changed too often, or too many tokens were wrong. */
 export class TooManySignIns extends Data.TaggedError("TooManySignIns")<{ readonly retryAfter: number }> {}
 
 /** The person entered a token of this service where the name of the sign-in belongs. It is not kept. */
@@ -93,8 +94,14 @@ interface Decision extends Submission {
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
+/** How many characters of a label are searched for a secret. 64 are kept. */
+const searchedOfLabel = 1000
+
 /** Of one project token. Each entry may become a grant, and each change of a choice leaves an audit row: both stay for weeks. */
 const signInRate = { perSecond: 1 / 6, burst: 150 }
+
+/** Of one project token. A sign-in beyond ends the one that was used least recently, as with sessions of the console. */
+const mostGrants = 200
 
 export class Consent extends Context.Service<
   Consent,
@@ -137,6 +144,7 @@ export class Consent extends Context.Service<
           wait === 0 ? Effect.void : new TooManySignIns({ retryAfter: wait })
         )
       const store = Store.make(sql)
+      const grants = GrantStore.make(sql)
 
       const find = openRequest(store.find)
       const lock = openRequest(store.lock)
@@ -279,7 +287,7 @@ export class Consent extends Context.Service<
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
         const client = yield* clientOf(request)
-        if (findSecret(visit.label ?? "", now) !== undefined) {
+        if (findSecret((visit.label ?? "").slice(0, searchedOfLabel), now) !== undefined) {
           return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
         }
         return yield* decideFor(visit, Option.some(client))
@@ -360,6 +368,19 @@ export class Consent extends Context.Service<
         })
       })
 
+      /** For one more grant of the project token. */
+      const makeRoom = Effect.fnUntraced(function* ({ project_id, project_token_id }: Store.Request, now: Date) {
+        const ended = yield* grants.endBeyond(project_token_id!, mostGrants - 1, now)
+        yield* Effect.forEach(ended, ({ grant_id }) =>
+          audit.done(now, {
+            action: "oauth_grant.revoked",
+            project_id,
+            actor: `project_token:${project_token_id}`,
+            subject: { grant_id }
+          })
+        )
+      })
+
       const makeGrant = Effect.fnUntraced(function* (
         request: Store.Request,
         client: Client,
@@ -376,8 +397,10 @@ export class Consent extends Context.Service<
           instance_id: access.instanceId,
           expires_at: grantExpiry(request, now)
         }
-        yield* store.insertGrant(request.request_id, grant, now)
+        // Sign-ins with one token wait for each other from here on, so that none ends what another one has just ended.
         yield* store.touchToken(request.project_token_id!, now)
+        yield* makeRoom(request, now)
+        yield* store.insertGrant(request.request_id, grant, now)
         yield* store.decide(request.request_id, grant_id, now)
         yield* audit.done(now, {
           action: "oauth_grant.created",

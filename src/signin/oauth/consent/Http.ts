@@ -14,7 +14,6 @@ import { readForm } from "../../../platform/edge/Form.ts"
 import { onlyMethods } from "../../../platform/edge/routes/Methods.ts"
 import { isFromOwnPage, ownCookie, pageRoutes, queryOf } from "../../../platform/edge/routes/PageRoutes.ts"
 import { pageHeaders as headers } from "../../../platform/html/Page.ts"
-import { Caller } from "../../../wire/Headers.ts"
 import { passkeyHeaders } from "../../passkeys/Card.ts"
 import { PersonKeys } from "../../passkeys/PersonKeys.ts"
 import { preSession } from "../../passkeys/PreSession.ts"
@@ -22,7 +21,7 @@ import { sessionCookie } from "../../sessions/SessionCookie.ts"
 import { Authorize } from "../authorize/Authorize.ts"
 import { parametersOf } from "../Parameters.ts"
 import { consentPath } from "./BrowserBinding.ts"
-import { Consent, type ConsentPage } from "./Consent.ts"
+import { Consent, type ConsentPage, TooManySignIns } from "./Consent.ts"
 import { consentPage, type EndReason, endPage, returnPage, type Sent } from "./Pages.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
@@ -36,7 +35,7 @@ const routes = HttpRouter.use((router) =>
     const { authUrl, baseUrl, console } = yield* Settings
     const authorize = yield* Authorize
     const consent = yield* Consent
-    const { countingWrong, fail, redirect, serve, show, wrongSecrets } = yield* pageRoutes(router, headers, endPage)
+    const { countingWrong, fail, redirect, serve, show } = yield* pageRoutes(router, headers, endPage)
 
     // A session stands for its token at the address of the console only. Another port shares its cookies, but not more.
     const offersSession = console.enabled && authUrl.origin === baseUrl.origin
@@ -118,9 +117,6 @@ const routes = HttpRouter.use((router) =>
             Effect.catchTag("WrongLabel", ({ page }) => ask(request, 422, page, { wrong: "label", access }))
           )
         }
-        const { network } = yield* Caller
-        const wait = yield* wrongSecrets.take(network)
-        if (wait > 0) return fail("busy", wait)
         const token = Redacted.make((form.get("project_token") ?? "").trim())
         const session_id = form.get("session")
         const credential = form.get("credential")
@@ -145,7 +141,12 @@ const routes = HttpRouter.use((router) =>
           Effect.catchTag("ConsentEnded", (ended) =>
             ended.reason === "other_browser" ? enter(browserOf(request)) : ended
           ),
-          (entered) => countingWrong(entered, network, ({ _tag }) => _tag === "WrongToken" || _tag === "WrongPasskey")
+          (entered) =>
+            countingWrong(
+              entered,
+              ({ _tag }) => _tag === "WrongToken" || _tag === "WrongPasskey",
+              (retryAfter) => new TooManySignIns({ retryAfter })
+            )
         )
         return withCookie(redirect(consentPath(request_id)), cookieOf(request_id), renewed, maxAge)
       }).pipe(

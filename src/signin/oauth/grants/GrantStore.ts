@@ -4,7 +4,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { auditRow, type Trace, type TraceColumns } from "../../../platform/sql/AuditRow.ts"
 import { projectExists } from "../../../platform/sql/ProjectExists.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
-import { inForce, joined } from "../../../platform/sql/access/StandingGrant.ts"
+import { inForce, isLive, joined } from "../../../platform/sql/access/StandingGrant.ts"
 import { Scope } from "../../../wire/Scopes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
 
@@ -48,6 +48,28 @@ export const make = (sql: SqlClient.SqlClient) => {
         from found
        where g.grant_id = found.grant_id
       returning g.project_id, g.revoked_at, found.revoked_at is null as first`)
+
+  /**
+   * Ends what a project token has beyond `most` grants that clients use, a hundred at a time: those that were used least
+   * recently.
+   */
+  const endBeyond = (project_token_id: string, most: number, now: Date) =>
+    rows(Schema.Struct({ grant_id: Schema.String }))(sql`
+      update oauth_grant
+         set revoked_at = ${now}, end_reason = 'too_many_grants'
+       -- Unless another statement has ended it meanwhile.
+       where revoked_at is null
+         and grant_id = any (array(
+           select grant_id
+             from (select g.grant_id,
+                          row_number() over (order by g.last_used_at desc nulls last, g.grant_id desc) as place
+                     from oauth_grant g
+                    where g.project_token_id = ${project_token_id}::uuid
+                      and ${isLive(sql, now)}) as ranked
+            where place > ${most}
+            order by place desc
+            limit 100))
+      returning grant_id`)
 
   /** Revokes an access token of this client only (RFC 7009 2.1). */
   const revokeAccess = (token_hash: Uint8Array, client_id: string, now: Date, trace: Trace) => sql`
@@ -115,6 +137,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     end,
+    endBeyond,
     revokeAccess,
     revokeFamily,
     projectExists: (project_id: string) => projectExists(sql, project_id),

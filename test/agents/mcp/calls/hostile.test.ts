@@ -48,7 +48,7 @@ const hostile = {
 
 /** Words of exceptions, SQL and file paths. None of them occurs in a sentence of an error. */
 const internals =
-  /canary|Error:|Exception|\bat \w+ \(|select |insert |update \w+ set|relation|column|constraint|syntax|duplicate key|postgres|sqlstate|\/work|\/home|\/tmp|node_modules|\.ts\b|pg_/i
+  /canary|Error:|Exception|\bat \w+ \(|select |insert |update \w+ set|relation|column|constraint|syntax|duplicate key|postgres|sqlstate|\/work|\/home|\/tmp|\/dev\/shm|node_modules|\.ts\b|pg_/i
 
 layer(Service.layer, { excludeTestServices: true })("every tool", (it) => {
   const agentAt = (url?: string) =>

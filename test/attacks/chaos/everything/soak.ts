@@ -10,10 +10,11 @@
  *     npm run chaos soak                                          an hour
  *     npm run chaos soak -- --minutes 6 --failover-every 2        to try it: times and memory are not judged
  */
-import { Cause, Effect, Fiber, Option, References, Schedule } from "effect"
+import { Cause, Context, Effect, Fiber, Option, References, Schedule } from "effect"
 import { randomBytes } from "node:crypto"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
+import { Limits } from "../../../../src/operator/limits/Limits.ts"
 import { search, utf8 } from "../../../support/secrets/Canaries.ts"
 import { makeProject } from "../../../support/bridges/Bridge.ts"
 import { openFiles, rssMib, workersOf } from "../../../support/run/Proc.ts"
@@ -121,6 +122,8 @@ const soak = Effect.gen(function* () {
     { ...on, url: replicas.proxied.url },
     { entries: 300, tasks: 500, proxy, pause: 20_000 }
   )
+  // Reached within minutes. Otherwise each backup, and its trial, would take longer than the one before.
+  yield* Context.get(on.services, Limits).set(attacker.project_id, { stored_bytes: 32 * 2 ** 20 })
   failures = () => [
     ...ground.violations,
     ...load.violations,

@@ -33,10 +33,12 @@ interface Pace {
 }
 const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 
-/** While the database is away, calls wait for it, and further ones of their project get no turn. */
-const isTemporary = (outcome: string) =>
-  outcome === "503 bridge_persistence_error" || outcome === "no answer" || outcome === callsTooLong
 export const callsTooLong = "200 limit_exceeded concurrent_calls"
+/**
+ * While the database is away, calls wait for it, further ones of their project get no turn, and a search whose first
+ * statement was answered takes longer than its second.
+ */
+const temporary = ["503 bridge_persistence_error", "no answer", callsTooLong, "200 search_too_broad"]
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (
@@ -99,7 +101,7 @@ export const loadOf = Effect.fnUntraced(function* (
     return { answer, outcome }
   })
 
-  /** Repeats one request while it gets 503 or no answer. Any other failure is a violation, and returns undefined. */
+  /** Repeats one request while its outcome is temporary. Any other failure is a violation, and returns undefined. */
   const untilAnswered = <A>(what: string, request: Effect.Effect<A>, outcomeOf: (of: A) => string) =>
     awaiting(`an answer to ${what}`, attempts(what, request, outcomeOf))
   const attempts = Effect.fnUntraced(function* <A>(
@@ -109,7 +111,7 @@ export const loadOf = Effect.fnUntraced(function* (
   ) {
     for (;;) {
       const { answer, outcome } = yield* once(what, request, outcomeOf)
-      if (isTemporary(outcome)) {
+      if (temporary.includes(outcome)) {
         yield* Effect.sleep(pace.repeat * (0.7 + 0.6 * draw()))
         continue
       }

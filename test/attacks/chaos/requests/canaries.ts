@@ -61,6 +61,8 @@ chaos(
   () => ({ found: found.length }),
   Effect.gen(function* () {
     const folder = yield* scratch
+    // The first start is searched, too: it makes the server's secrets.
+    fs.mkdirSync(join(folder, "data"), { mode: 0o711 })
     const simulator = yield* apnsSimulator()
     const otlp = yield* collector
     const metrics = yield* freePort

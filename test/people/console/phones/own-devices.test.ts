@@ -60,13 +60,18 @@ plain("a notification that comes twice rings once, and a newer one about the sam
     }
   }
   runInNewContext(worker, { self, navigator: { language: "en" } })
-  for (const n of ["1", "1", "2"]) {
-    const message = { n, k: "task.blocked", r: "task-1", url: "/console" }
+  const about = { k: "task.blocked", r: "task-1", url: "/console" }
+  for (const message of [{ n: "1", ...about }, { n: "1", ...about }, { n: "2", ...about }, { n: "3" }, {}])
     await new Promise((resolve) => listeners["push"]!({ data: { json: () => message }, waitUntil: resolve }))
-  }
   assert.deepStrictEqual(
-    shown.map(({ renotify }) => renotify),
-    [true, false, true]
+    shown.map(({ renotify, tag }) => [tag, renotify]),
+    [
+      ["task-1", true],
+      ["task-1", false],
+      ["task-1", true],
+      ["3", true],
+      ["other", true]
+    ]
   )
 })
 

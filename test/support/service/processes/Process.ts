@@ -8,7 +8,7 @@ import { main } from "./Main.ts"
 import { freePort } from "../../network/FreePort.ts"
 import { relay } from "../../network/Relay.ts"
 import { environment } from "../Service.ts"
-import { compileCache } from "../ServiceAdmin.ts"
+import { compileCache } from "../../run/Root.ts"
 import { servingAccount, TestDatabase } from "../../database/TestDatabase.ts"
 
 /** Listens on a free port; killed when the scope closes. `release`: the folder of the release to start. */

@@ -11,9 +11,10 @@ import { join } from "node:path"
 import { postgresFiles } from "../../../../../src/platform/database/embedded/PostgresFiles.ts"
 import { connect, hasEnded, launch, retrySchedule } from "../../../../../src/platform/database/embedded/Postmaster.ts"
 import { trustConnections } from "../../../../support/database/Cluster.ts"
-import { ChaosError } from "../../harness.ts"
+import { beginData, ChaosError } from "../../harness.ts"
 
 export const ownPostgres = Effect.fnUntraced(function* (folder: string) {
+  yield* beginData(folder)
   const files = yield* postgresFiles(join(folder, "data"))
   trustConnections(files)
   let child: ChildProcess | undefined
