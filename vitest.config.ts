@@ -1,5 +1,6 @@
 import { globSync, readFileSync } from "node:fs"
 import { defineConfig } from "vitest/config"
+import { compileCache } from "./test/support/run/Root.ts"
 import LongestFirst from "./test/support/run/Sequencer.ts"
 
 /** Tests that replace a module. Nothing else may have loaded it before. */
@@ -9,7 +10,8 @@ export default defineConfig({
   test: {
     environment: "node",
     globalSetup: "./test/support/run/globalSetup.ts",
-    setupFiles: ["./test/support/run/Seed.ts", "./test/support/run/Compiled.ts"],
+    env: { NODE_COMPILE_CACHE: compileCache },
+    setupFiles: "./test/support/run/Seed.ts",
     pool: "forks",
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
