@@ -116,7 +116,10 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by number desc
        limit 1`)
 
-  /** Adds vectors at the end of a block, which is made if it is new. The first one stands at `slot`. */
+  /**
+   * Adds vectors at the end of a block, which is made if it is new. The first one stands at `slot`. Versions begin anywhere:
+   * a process may still know a block that was deleted.
+   */
   const add = (
     project_id: string,
     model: string,
@@ -125,9 +128,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     embedded: ReadonlyArray<Embedded>
   ) => sql`
     with block as (
-      insert into embedding_block (project_id, model, number, ids, codes)
-      values (${project_id}::uuid, ${model}, ${number}, ${Buffer.concat(embedded.map(({ ids }) => ids))},
-              ${Buffer.concat(embedded.map(({ code }) => code))})
+      insert into embedding_block (project_id, model, number, version, ids, codes)
+      values (${project_id}::uuid, ${model}, ${number}, (random() * 2 ^ 30)::int,
+              ${Buffer.concat(embedded.map(({ ids }) => ids))}, ${Buffer.concat(embedded.map(({ code }) => code))})
           on conflict (project_id, model, number) do update
          set ids = embedding_block.ids || excluded.ids, codes = embedding_block.codes || excluded.codes,
              version = embedding_block.version + 1

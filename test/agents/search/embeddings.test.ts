@@ -497,6 +497,23 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
     })
   )
 
+  it.effect("are found if all were deleted and made again since the last search", () =>
+    Effect.gen(function* () {
+      const { agent, on } = yield* start()
+      const limits = Context.get(on.services, Limits)
+      yield* agent.note("The reindeer is old.")
+      yield* embedAll(on)
+      assert.deepStrictEqual(titles(yield* search(agent, "caribou")), ["The reindeer is old."])
+      yield* agent.note("The brook is new.")
+      for (const embeddings of [0, null]) {
+        yield* limits.set(agent.project_id, { embeddings })
+        yield* TestClock.adjust("11 minutes")
+        yield* embedAll(on)
+      }
+      assert.include(titles(yield* search(agent, "rivulet")), "The brook is new.")
+    })
+  )
+
   it.effect("come from an endpoint that gets the model and the key, and nothing else", () =>
     Effect.gen(function* () {
       const embedder = yield* startEmbedder()
