@@ -129,6 +129,8 @@ interface Fault {
   readonly why: RegExp
   /** Seconds that a token lives, if the scenario waits for what does not happen: for less time with a shorter life. */
   readonly lifetime?: number
+  /** Whether it shows only while nothing else takes its time. */
+  readonly alone?: boolean
 }
 
 const faults: ReadonlyArray<Fault> = [
@@ -235,7 +237,8 @@ const faults: ReadonlyArray<Fault> = [
       ["Client.ts", "share * Math.min(Duration.toMillis(duration), 20_000)", "0 * share * Duration.toMillis(duration)"]
     ],
     scenario: "run, and the service refuses everything for a while",
-    why: /sent \d+ requests in six seconds/
+    why: /sent \d+ requests in six seconds/,
+    alone: true
   },
   {
     does: "goes on after it was revoked",
@@ -418,9 +421,8 @@ describe.concurrent("a Bridge with a fault is named: one that", () => {
     return { ...fault, index, scenario }
   })
   // Those that wait begin first, and wait beside the others.
-  for (const { does, index, lifetime, scenario, why } of played.toSorted(
-    (a, b) => Number(waits(b.scenario)) - Number(waits(a.scenario))
-  ))
+  const turnOf = ({ alone, scenario }: (typeof played)[number]) => (alone === true ? 2 : waits(scenario) ? 0 : 1)
+  for (const { alone, does, index, lifetime, scenario, why } of played.toSorted((a, b) => turnOf(a) - turnOf(b)))
     it.live(
       does,
       () =>
@@ -428,7 +430,7 @@ describe.concurrent("a Bridge with a fault is named: one that", () => {
           const result = yield* play(check([commandOf(index)], lifetime), scenario)
           assert.match(result.why ?? "kept", why)
         }),
-      90_000
+      { timeout: 90_000, concurrent: alone !== true }
     )
 })
 
