@@ -35,10 +35,16 @@ const atOnce: Pace = { bridges: 0, agents: 0, repeat: 75 }
 
 export const callsTooLong = "200 limit_exceeded concurrent_calls"
 /**
- * While the database is away, calls wait for it, further ones of their project get no turn, and a search whose first
- * statement was answered takes longer than its second.
+ * While the database is away, calls wait for it, further calls and searches of their project get no turn, and a search
+ * whose first statement was answered takes longer than its second.
  */
-const temporary = ["503 bridge_persistence_error", "no answer", callsTooLong, "200 search_too_broad"]
+const temporary = [
+  "503 bridge_persistence_error",
+  "no answer",
+  callsTooLong,
+  "200 limit_exceeded concurrent_searches",
+  "200 search_too_broad"
+]
 
 /** A load on a service whose services are at hand. `label` tells the rows of two loads on one database apart. */
 export const makeLoad = Effect.fnUntraced(function* (
