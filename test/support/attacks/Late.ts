@@ -5,6 +5,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { inspect } from "node:util"
 import { instance } from "../service/Service.ts"
 import { faultyDatabase } from "../service/Faults.ts"
 import { type Tokens, tokens } from "../bridges/Tokens.ts"
@@ -34,12 +35,19 @@ export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, mean
       Effect.gen(function* () {
         yield* sql`select pg_advisory_xact_lock(${gate})`
         const started = yield* Effect.forkDetach(late)
-        yield* Effect.repeat(waiting, { until: (count) => count === 1 })
+        yield* Effect.repeat(Effect.tap(waiting, unlessEnded(started)), { until: (count) => count > 0 })
         yield* meanwhile
         return started
       })
     )
     return yield* Fiber.join(fiber)
+  })
+
+/** Nothing will ever wait at the gate if `late` ended before it: the test says how, instead of waiting for its own limit. */
+const unlessEnded = (late: Fiber.Fiber<unknown, unknown>) => (count: number) =>
+  Effect.sync(() => {
+    const ended = late.pollUnsafe()
+    if (count === 0 && ended !== undefined) assert.fail(`It ended before the gate: ${inspect(ended)}`)
   })
 
 /** An instance whose locking statements wait at the gate. */
