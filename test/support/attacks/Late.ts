@@ -14,18 +14,23 @@ import { shapeOf } from "./Shape.ts"
 
 const gate = 4711
 
+/**
+ * A condition that waits for the gate, for as long as what overtakes it takes. It is about no row, so PostgreSQL checks it
+ * before it looks for any, whatever its statistics say.
+ */
+const passed = `(select pg_advisory_xact_lock_shared(${gate}) from set_config('lock_timeout', '0', true)) is not null`
+
 /** For an instance: makes each of its locking statements wait at the gate. */
 export const waitsAtGate = (statement: string) =>
   !/for (no key )?update/.test(statement)
     ? statement
     : statement.replace(
         /((?:as materialized|cross join lateral) \(\s+select [^()]*?from )(bridge_\w+|enrollment_challenge) (\w)\b/,
-        `$1(select pg_advisory_xact_lock_shared(${gate})) gate cross join $2 $3`
+        `$1(select) gate join $2 $3 on ${passed}`
       )
 
 /** The same for a statement that takes no locks. */
-export const readsAtGate = (statement: string) =>
-  `select gated.* from (select pg_advisory_xact_lock_shared(${gate})) gate cross join lateral (${statement}) gated`
+export const readsAtGate = (statement: string) => `select gated.* from (${statement}) gated where ${passed}`
 
 /** Starts `late`, runs `meanwhile` once it waits at the gate, then opens the gate. */
 export const overtaken = <A, E, R, B, E2, R2>(late: Effect.Effect<A, E, R>, meanwhile: Effect.Effect<B, E2, R2>) =>
