@@ -18,6 +18,7 @@ import { limitRefusals } from "../../src/platform/metrics/Metrics.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
 import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
+import { waitingForLock } from "../support/database/Locks.ts"
 import { instance, Service } from "../support/service/Service.ts"
 
 it("the bytes of each text of an entry, a task, a receipt and a note are counted", () => {
@@ -306,7 +307,7 @@ layer(Service.layer)("a limit on calls at once", (it) => {
         task.id,
         Effect.gen(function* () {
           const first = yield* Effect.forkChild(agent.update(task, { title: "changed" }))
-          yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 200)))
+          yield* waitingForLock
           const second = yield* Effect.forkChild(agent.call("task_get", { id: task.id }))
           assert.isDefined((yield* neighbour.call("task_list")).output)
           const { code, details } = yield* inTestTime(second)
@@ -485,7 +486,7 @@ layer(Service.layer)("a search", (it) => {
         .pipe(Effect.forkChild)
       yield* Deferred.await(locked)
       const fiber = yield* Effect.forkChild(agent.call("memory_search", { query: "walrus" }))
-      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+      yield* waitingForLock
       yield* TestClock.adjust("1 second")
       const { code } = yield* Fiber.join(fiber)
       assert.strictEqual(code, "search_too_broad")

@@ -9,6 +9,7 @@ import { Credentials } from "../../src/bridges/enrollment/Credentials.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import { type Bridge, issueCredential, makeProject } from "../support/bridges/Bridge.ts"
+import { waitedForBy } from "../support/database/Locks.ts"
 import { firstPage } from "../support/database/Page.ts"
 import { unchanged } from "../support/database/Rows.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -555,9 +556,7 @@ layer(Service.layer)("a proof", (it) => {
         Effect.gen(function* () {
           yield* sql`select 1 from bridge_identity where bridge_id = ${stranger.bridge_id} for update`
           const waiting = yield* Effect.forkChild(stranger.prove(here, elsewhere))
-          yield* sql`select 1 from pg_locks where not granted`.pipe(
-            Effect.repeat({ until: (locks) => locks.length > 0 })
-          )
+          yield* waitedForBy(1)
           return [waiting, yield* bridge.prove(here, challenge)] as const
         })
       )

@@ -494,7 +494,7 @@ layer(withCommands)("the endpoint of an operator elsewhere", (it) => {
       const waiting = yield* Effect.forEach([1, 2, 3, 4], () =>
         Effect.forkChild(command(on, bearer, "any", { waits: true }))
       )
-      yield* Effect.promise(() => vi.waitUntil(() => running === 4))
+      yield* Effect.promise(() => vi.waitUntil(() => running === 4, 20_000))
       const fifth = yield* command(on, bearer, "any")
       assert.deepStrictEqual([fifth.status, fifth.code, fifth.headers.get("retry-after")], [429, "rate_limited", "1"])
       yield* TestClock.adjust("1 minute")

@@ -42,8 +42,8 @@ layer(Service.layer)("without its database the service", (it) => {
     Effect.gen(function* () {
       const { line, lines, on } = yield* cuttable
       const { bridge, challenge } = yield* challenged
-      // An earlier test may have caused the same lines.
-      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 1100)))
+      // An earlier test may have caused the same lines: they are forgotten within two seconds.
+      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 2200)))
       yield* line.cut
       yield* Effect.replicateEffect(bridge.prove(on, challenge), 30, { concurrency: 5 })
       const answered = lines.map((text) => JSON.parse(text)).filter(({ message }) => message === "Answered")

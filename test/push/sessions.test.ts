@@ -67,7 +67,7 @@ it.live("an idle session is used again if it answers a ping, and is replaced oth
     const simulator = yield* apnsSimulator()
     const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(simulator.origin).port) })
     const through = { ...simulator, origin: `https://localhost:${line.port}` }
-    const apns = yield* apnsOf(through, { deadline: Duration.seconds(2), idle: Duration.zero })
+    const apns = yield* apnsOf(through, { idle: Duration.zero })
     assert.deepStrictEqual([...(yield* sendMany(apns, 1)), ...(yield* sendMany(apns, 1))], all(2))
     assert.strictEqual(simulator.sessions, 1)
     yield* Effect.andThen(line.blackhole, line.heal)
@@ -81,7 +81,7 @@ it.live("several requests that find an idle session lost share the next one", ()
     const simulator = yield* apnsSimulator()
     const line = yield* relay({ host: "127.0.0.1", port: Number(new URL(simulator.origin).port) })
     const through = { ...simulator, origin: `https://localhost:${line.port}` }
-    const apns = yield* apnsOf(through, { deadline: Duration.seconds(1), idle: Duration.zero })
+    const apns = yield* apnsOf(through, { idle: Duration.zero })
     yield* sendMany(apns, 1)
     yield* Effect.andThen(line.blackhole, line.heal)
     assert.deepStrictEqual(yield* sendMany(apns, 8), all(8))
@@ -136,7 +136,7 @@ it.live("the first request of a session goes alone, because APNs allows no other
 it.live("a request waits for a stream that APNs allows, and its own time begins only then", () =>
   Effect.gen(function* () {
     const simulator = yield* apnsSimulator({ streams: 1 })
-    const apns = yield* apnsOf(simulator, { deadline: Duration.millis(250) })
+    const apns = yield* apnsOf(simulator)
     yield* sendMany(apns, 1)
     simulator.next.push("hang")
     assert.deepStrictEqual(yield* sendMany(apns, 2), ["timeout", 200])

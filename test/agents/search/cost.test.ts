@@ -69,10 +69,11 @@ layer(Service.layer)("cost of indexing", (it) => {
       Effect.gen(function* () {
         yield* timesOf(ordinary)
         const usual = yield* timesOf(ordinary)
-        const times = yield* timesOf(body)
-        for (const [way, time] of Object.entries(times)) {
-          assert.isBelow(time, 100 * Math.max(20, usual[way as keyof typeof usual]), way)
-        }
+        const slow = Effect.map(timesOf(body), (times) =>
+          Object.entries(times).filter(([way, time]) => time >= 100 * Math.max(20, usual[way as keyof typeof usual]))
+        )
+        // Measured again if a way was slow: the machine may have stood still.
+        assert.deepStrictEqual(yield* Effect.repeat(slow, { until: (ways) => ways.length === 0, times: 1 }), [])
       })
     )
   }

@@ -9,6 +9,7 @@ import type { LimitName } from "../../../src/operator/limits/LimitNames.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Database } from "../../../src/platform/database/Database.ts"
 import { makeToken } from "../../support/agents/Agent.ts"
+import { waitingForLock } from "../../support/database/Locks.ts"
 import { csrfOf, Person } from "../../support/people/Console.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { instance, Service } from "../../support/service/Service.ts"
@@ -104,7 +105,7 @@ layer(Service.layer, { timeout: "1 minute" })("a page of the console", (it) => {
       yield* Deferred.await(locked)
       yield* Effect.gen(function* () {
         const update = yield* Effect.forkChild(agent.update(task, { title: "changed" }))
-        yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 200)))
+        yield* waitingForLock
         const page = yield* Effect.forkChild(person.get(`${home}/tasks`))
         assert.strictEqual((yield* neighbour.person.get(`${neighbour.home}/tasks`)).status, 200)
         const { headers, status } = yield* inTestTime(page)

@@ -5,6 +5,7 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { inTime } from "../../../src/platform/database/Deadline.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
+import { waitedForBy } from "../../support/database/Locks.ts"
 import { send } from "../../support/network/Http.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -35,9 +36,7 @@ layer(Service.layer)("a request that waits for the database longer than five sec
         Effect.gen(function* () {
           yield* sql`lock table bridge_identity in access exclusive mode`
           const waiting = yield* Effect.forkChild(Effect.all([prepare, self], { concurrency: 2 }))
-          yield* sql`select 1 from pg_locks where not granted`.pipe(
-            Effect.repeat({ until: (locks) => locks.length > 1 })
-          )
+          yield* waitedForBy(2)
           yield* TestClock.adjust("5 seconds")
           return yield* Fiber.join(waiting)
         })

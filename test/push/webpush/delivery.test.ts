@@ -221,11 +221,11 @@ layer(Web.layer)("a browser", (it) => {
 
 layer(Web.layer)("a test that a person asks for", (it) => {
   const wink = Effect.promise(() => setTimeout(40))
-  /** Answers the request while the worker and the clock run; the clock five times as fast, whatever else the machine does. */
+  /** Answers the request while the worker and the clock run; the clock more than twice as fast, whatever else the machine does. */
   const ring = ({ device_id, on, phone }: Effect.Success<typeof withBrowser>) =>
     Effect.raceFirst(
       phone.ring(device_id),
-      Effect.forever(Effect.all([drain(on.worker), wink, TestClock.adjust("200 millis")]))
+      Effect.forever(Effect.all([drain(on.worker), wink, TestClock.adjust("100 millis")]))
     )
 
   const told = [
@@ -273,7 +273,7 @@ layer(Web.layer)("a test that a person asks for", (it) => {
       const { device_id, phone } = yield* withBrowser
       const answer = yield* Effect.raceFirst(
         phone.ring(device_id),
-        Effect.forever(Effect.andThen(deliveriesOf(device_id), TestClock.adjust("200 millis")))
+        Effect.forever(Effect.andThen(deliveriesOf(device_id), TestClock.adjust("100 millis")))
       )
       assert.deepStrictEqual(answer.body, { device_id, outcome: "waiting", status: null, reason: null })
     })

@@ -15,3 +15,14 @@ export const waitingForLock = Effect.repeat(waiting, { until: ([row]) => row!.wa
 
 /** Polls until no session waits for a lock: each has got it or given up. */
 export const noLockWaits = Effect.repeat(waiting, { until: ([row]) => row!.waiting === 0 })
+
+const blocked = SqlClient.SqlClient.use(
+  (sql) => sql<{ blocked: number }>`
+    select count(*)::int as blocked
+      from pg_locks
+     where not granted
+       and pg_backend_pid() = any (pg_blocking_pids(pid))`
+)
+
+/** Polls, in the transaction that holds the locks, until so many sessions wait for it. Other tests' sessions do not count. */
+export const waitedForBy = (sessions: number) => Effect.repeat(blocked, { until: ([row]) => row!.blocked >= sessions })

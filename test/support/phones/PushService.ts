@@ -59,7 +59,7 @@ export const makePushService = () =>
             return ["127.0.0.1"]
           },
           ca: cert,
-          deadline: Duration.millis(700)
+          deadline: Duration.seconds(2)
         }
       }
     }),

@@ -19,7 +19,7 @@ export interface Received {
 type ReceiverAnswer = number | "hang" | "endless" | readonly [number, Record<string, string>]
 
 /** Answers the status of `answers` by path, else 200; `"hang"` never answers, `"endless"` never stops. */
-export const makeReceiver = ({ deadline = Duration.millis(700) } = {}) =>
+export const makeReceiver = ({ deadline = Duration.seconds(2) } = {}) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const { cert, key } = throwAwayCertificate({ host })

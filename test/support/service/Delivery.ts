@@ -12,12 +12,12 @@ import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
 import { instance } from "./Service.ts"
 import { TestDatabase } from "../database/TestDatabase.ts"
 
-/** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: half a second by default. */
+/** An APNs client of the simulator. Sockets ignore TestClock, so the deadline is real: two seconds by default. */
 export const apnsOf = (
   simulator: ApnsSimulator,
   {
     concurrency = 50,
-    deadline = Duration.millis(500),
+    deadline = Duration.seconds(2),
     idle = Duration.minutes(1),
     now = Effect.sync(() => new Date())
   } = {}
