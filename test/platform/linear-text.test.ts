@@ -125,7 +125,7 @@ const expressions: ReadonlyArray<readonly [file: string, RegExp, size: number, .
   ],
   ["src/people/console/Writing.ts", /[\s,]+/u, 128 * kib, ["", " ", "a"], ["", ",a", ""]],
   ["src/platform/edge/Addresses.ts", /^([^/]+)(?:\/(\d{1,3}))?$/, operator, ["", "1", "/x"], ["", "1", "/1111"]],
-  ["src/platform/edge/Boundary.ts", /[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],
+  ["src/platform/edge/Boundary.ts", /(?<![^/\s])[^/\s]{37,}/g, headers, ["", `${"a".repeat(36)}/`, ""], ["", "a", ""]],
   [
     "src/platform/edge/Form.ts",
     /^application\/x-www-form-urlencoded\s*(;|$)/i,

@@ -258,7 +258,8 @@ const codeOf = ({ body, status }: HttpServerResponse.HttpServerResponse): { read
  * longer than a UUID; what a terminal obeys is escaped.
  */
 const loggable = (text: string) => {
-  // Before it is escaped, which takes ten times as long for each character.
-  const kept = text.replaceAll(/[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
+  // Before it is escaped, which takes ten times as long for each character. The lookbehind lets a word be read once, and not
+  // from each of its characters.
+  const kept = text.replaceAll(/(?<![^/\s])[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
   return escaped(kept, "line").slice(0, longestLogged)
 }
