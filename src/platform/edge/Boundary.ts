@@ -139,11 +139,12 @@ const uncached = { "cache-control": "no-store" }
 const freeRate = { perSecond: 100, burst: 1000 }
 
 /**
- * Probes, preflights, metadata of OAuth, and refusals of requests without a credential. Whatever else needs none has a
- * limit of its own, and so has every credential.
+ * Probes, preflights, metadata of OAuth, and refusals, whatever they carry: most come before any credential is looked at. A
+ * conflict comes only to whom a credential or its own limit has let in. Whatever else needs none has a limit of its own, and
+ * so has every credential.
  */
-const needsNoCredential = (template = "", { headers, method }: Request, { status }: Response) =>
-  (status >= 400 && headers["authorization"] === undefined) ||
+const needsNoCredential = (template = "", { method }: Request, { status }: Response) =>
+  (status >= 400 && status < 500 && status !== 409) ||
   method === "OPTIONS" ||
   template.startsWith("/.well-known/") ||
   probes.includes(template)
