@@ -122,6 +122,7 @@ layer(TestDatabase.sql)("what a command would end", (it) => {
   })
   counts("sign_ins", phone, ofToken, {
     "one that has ended": endGrant,
+    "one that no client came for": "update oauth_grant set activated_at = null",
     "one of another token": `update oauth_grant set project_token_id = '${id(19)}'`
   })
   counts("console_sessions", session, ofToken, {

@@ -148,7 +148,9 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     ...shown("agents"),
     actsNotOn: {
       "unless it has ended": endGrant,
-      "of another project": `update oauth_grant set project_id = '${ids.otherProject}'`
+      "once a client has come for it": "update oauth_grant set activated_at = null",
+      "of another project": `update project_token set project_id = '${ids.otherProject}'`,
+      "of another project token": `update oauth_grant set project_token_id = '${id(19)}'`
     }
   })
   testConditions(it, "a project token counts", {

@@ -258,11 +258,16 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
 
   const endedFor = (reason: string) => `update oauth_grant set revoked_at = ${past}, end_reason = '${reason}'`
+  const unfetched = (ago: string) =>
+    `update oauth_grant set activated_at = null, created_at = ${sqlNow} - interval '${ago}'`
+  const waiting = { "before its client comes for it": unfetched("59 minutes") }
+  const nobodyCameFor = { "that no client came for": unfetched("1 hour") }
   testConditions(it, "a grant ends with its project token", {
     given: signedIn,
     act: (sql) => ProjectTokenStore.make(sql).endGrants(ids.projectToken, now),
-    actsOn: { "at an earlier call": endedFor("project_token_revoked") },
+    actsOn: { "at an earlier call": endedFor("project_token_revoked"), ...waiting },
     actsNotOn: {
+      ...nobodyCameFor,
       "of another project token": `update oauth_grant set project_token_id = '${id(19)}'`,
       "of another project token, at an earlier call": `${endedFor("project_token_revoked")};
         update oauth_grant set project_token_id = '${id(19)}'`,
@@ -272,8 +277,9 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a grant ends with its client", {
     given: signedIn,
     act: (sql) => ClientStore.make(sql).endGrants("client", now),
-    actsOn: { "at an earlier call": endedFor("client_disabled") },
+    actsOn: { "at an earlier call": endedFor("client_disabled"), ...waiting },
     actsNotOn: {
+      ...nobodyCameFor,
       "of another client": "update oauth_grant set client_id = 'other'",
       "of another client, at an earlier call": `${endedFor("client_disabled")};
         update oauth_grant set client_id = 'other'`,

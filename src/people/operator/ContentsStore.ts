@@ -3,6 +3,7 @@ import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { IdRange } from "../../operator/IdPrefix.ts"
 import type { Page } from "../../platform/sql/Page.ts"
+import { mostCounted } from "../../platform/sql/access/StandingGrant.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 
 export const TaskRow = Schema.Struct({
@@ -95,7 +96,16 @@ export const make = (sql: SqlClient.SqlClient) => {
              (select count(*)::int from bridge_identity where project_id = p.project_id and status = 'active') as bridges,
              (select count(*)::int from project_token where project_id = p.project_id and revoked_at is null)
                as project_tokens,
-             (select count(*)::int from oauth_grant where project_id = p.project_id and revoked_at is null) as agents,
+             (select count(*)::int
+                from project_token t
+               cross join lateral (
+                 select
+                   from oauth_grant g
+                  where g.project_token_id = t.token_id
+                    and g.revoked_at is null
+                    and g.activated_at is not null
+                  limit ${mostCounted}) used
+               where t.project_id = p.project_id) as agents,
              (select count(*)::int from mobile_device where project_id = p.project_id and state = 'active') as devices,
              (select count(*)::int from task where project_id = p.project_id and closed_at is null)
                as tasks_unfinished,

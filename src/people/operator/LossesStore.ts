@@ -1,6 +1,7 @@
 /** What commands that nothing undoes would end, with counts: each statement returns what a person recognises it by. */
 import { Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
+import { mostCounted } from "../../platform/sql/access/StandingGrant.ts"
 import { firstRow } from "../../platform/sql/Rows.ts"
 
 export const Loss = Schema.Record(
@@ -17,6 +18,13 @@ export interface Retention {
 const found = firstRow(Loss)
 
 export const make = (sql: SqlClient.SqlClient) => {
+  /** Counts up to a thousand, as lists do: one token can leave hundreds of thousands of grants. */
+  const upTo = (from: Statement.Fragment) => sql`
+    (select count(*)::int from (select from ${from} limit ${mostCounted}) counted)`
+  /** Those that clients use. */
+  const signIns = (whose: Statement.Fragment) =>
+    upTo(sql`oauth_grant g where ${whose} and g.revoked_at is null and g.activated_at is not null`)
+
   const bridge = (project_id: string, bridge_id: string) =>
     found(sql`
       select i.project_id, i.bridge_id, i.display_name, i.status, i.revoked_at,
@@ -59,8 +67,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const projectToken = (token_id: string) =>
     found(sql`
       select t.project_id, t.token_id, t.label, t.role, t.last_used_at, t.revoked_at,
-             (select count(*)::int from oauth_grant g where g.project_token_id = t.token_id and g.revoked_at is null)
-               as sign_ins,
+             ${signIns(sql`g.project_token_id = t.token_id`)} as sign_ins,
              (select count(*)::int from console_session s where s.project_token_id = t.token_id and s.ended_at is null)
                as console_sessions,
              (select count(*)::int from person_key k where k.project_token_id = t.token_id and k.removed_at is null)
@@ -90,8 +97,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   const client = (client_id: string) =>
     found(sql`
       select asked.client_id, c.name, c.disabled_at,
-             (select count(*)::int from oauth_grant g where g.client_id = asked.client_id and g.revoked_at is null)
-               as sign_ins
+             ${signIns(sql`g.client_id = asked.client_id`)} as sign_ins
         from (select ${client_id}::text as client_id) asked
         left join oauth_client c on c.client_id = asked.client_id`)
 
@@ -140,7 +146,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       select p.project_id, p.name, p.disabled_at, p.delete_after,
              (select count(*)::int from bridge_identity where project_id = p.project_id) as bridges,
              (select count(*)::int from project_token where project_id = p.project_id) as project_tokens,
-             (select count(*)::int from oauth_grant where project_id = p.project_id) as sign_ins,
+             ${upTo(sql`oauth_grant where project_id = p.project_id`)} as sign_ins,
              (select count(*)::int from mobile_device where project_id = p.project_id) as devices,
              (select count(*)::int from memory_entry where project_id = p.project_id) as entries,
              (select count(*)::int from task where project_id = p.project_id) as tasks,
@@ -161,7 +167,7 @@ export const make = (sql: SqlClient.SqlClient) => {
       )
       select ${project_id}::text as project_id, ${label}::text as label,
              (select count(*)::int from token) as tokens,
-             (select count(*)::int from oauth_grant join token on project_token_id = token_id) as sign_ins,
+             ${upTo(sql`oauth_grant join token on project_token_id = token_id`)} as sign_ins,
              (select count(*)::int from mobile_device join token on subject = token_id) as devices,
              (select count(*)::int from console_session join token on project_token_id = token_id) as console_sessions,
              (select count(*)::int from person_key join token on project_token_id = token_id) as passkeys

@@ -25,7 +25,10 @@ const unavailable = refuse("bridge_persistence_error", 1)
 export const persistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTurn, inTime(late), longPersistence)
 
-/** The same for a lookup that shares its statement (Together.ts): it takes no connection of its own. */
+/**
+ * The same without a turn: for a lookup that shares its statement (Together.ts), or an operation that takes its turns
+ * itself.
+ */
 export const sharedPersistence = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   self.pipe(retryingConflicts(2), inTime(late), longPersistence)
 

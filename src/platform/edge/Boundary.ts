@@ -139,11 +139,12 @@ const uncached = { "cache-control": "no-store" }
 const freeRate = { perSecond: 100, burst: 1000 }
 
 /**
- * Probes, preflights, metadata of OAuth, and refusals of requests without a credential. Whatever else needs none has a
- * limit of its own, and so has every credential.
+ * Probes, preflights, metadata of OAuth, and refusals, whatever they carry: most come before any credential is looked at. A
+ * conflict comes only to whom a credential or its own limit has let in. Whatever else needs none has a limit of its own, and
+ * so has every credential.
  */
-const needsNoCredential = (template = "", { headers, method }: Request, { status }: Response) =>
-  (status >= 400 && headers["authorization"] === undefined) ||
+const needsNoCredential = (template = "", { method }: Request, { status }: Response) =>
+  (status >= 400 && status < 500 && status !== 409) ||
   method === "OPTIONS" ||
   template.startsWith("/.well-known/") ||
   probes.includes(template)
@@ -258,7 +259,8 @@ const codeOf = ({ body, status }: HttpServerResponse.HttpServerResponse): { read
  * longer than a UUID; what a terminal obeys is escaped.
  */
 const loggable = (text: string) => {
-  // Before it is escaped, which takes ten times as long for each character.
-  const kept = text.replaceAll(/[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
+  // Before it is escaped, which takes ten times as long for each character. The lookbehind lets a word be read once, and not
+  // from each of its characters.
+  const kept = text.replaceAll(/(?<![^/\s])[^/\s]{37,}/g, "<redacted>").slice(0, longestLogged)
   return escaped(kept, "line").slice(0, longestLogged)
 }

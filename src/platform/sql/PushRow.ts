@@ -44,13 +44,21 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
          ${isForChannels(kind) ? sql`` : sql`and d.environment <> 'channel'`}
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
-      -- A locked row is being delivered or superseded already, so it is skipped.
+      -- Pending are the last ones only, behind any number that were sent. A locked row is being delivered or superseded
+      -- already, so it is skipped.
       update push_outbox
          set state = 'superseded', settled_at = ${now}::timestamptz
        where delivery_id in (
          select o.delivery_id
-           from push_outbox o
-           join heard on o.device_id = heard.device_id and o.collapse_key = heard.collapse_key
+           from heard
+          cross join lateral (
+            select p.delivery_id
+              from push_outbox p
+             where p.device_id = heard.device_id
+               and p.collapse_key = heard.collapse_key
+             order by p.created_at desc
+             limit 10) last
+           join push_outbox o on o.delivery_id = last.delivery_id
           where o.state = 'pending'
             for update of o skip locked)
     ), notified as (

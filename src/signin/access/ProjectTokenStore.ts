@@ -1,7 +1,7 @@
 /** The statements of the operator's commands for project tokens. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { liveGrants } from "../../platform/sql/access/StandingGrant.ts"
+import { endable, liveGrants } from "../../platform/sql/access/StandingGrant.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { Uuid } from "../../wire/Ids.ts"
 import { Role, Scope } from "../../wire/Scopes.ts"
@@ -102,13 +102,13 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.token_id = found.token_id
       returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
 
-  /** Grants stop with their project token; this records the reason. Also returns the grants that earlier calls ended. */
+  /** Grants stop with their project token; this records the reason of those that somebody uses. Also returns the grants that earlier calls ended. */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (
         update oauth_grant
            set revoked_at = ${now}, end_reason = 'project_token_revoked'
-         where project_token_id = ${token_id}::uuid
+         where grant_id = any (array(${endable(sql, sql`g.project_token_id = ${token_id}::uuid`, now)}))
            and revoked_at is null
         returning grant_id
       )

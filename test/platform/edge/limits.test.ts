@@ -451,14 +451,17 @@ layer(Service.layer)("a flood", (it) => {
         { path: "/readyz", method: "GET", status: 200 },
         { path: "/.well-known/oauth-protected-resource/mcp", method: "GET", status: 200 },
         { path: "/mcp", method: "OPTIONS", status: 204 },
-        { path: "/mcp", method: "POST", status: 401 }
+        { path: "/mcp", method: "POST", status: 401 },
+        { path: "/mcp", method: "POST", status: 401, sent: { authorization: "Basic x" } },
+        { path: "/mcp", method: "POST", status: 403, sent: { authorization: "Bearer x", origin: "https://a.example" } },
+        { path: "/token", method: "PUT", status: 405, sent: { authorization: "Bearer x" } }
       ]
       const asked = Effect.forEach(
         kinds,
-        ({ method, path, status }) =>
+        ({ method, path, sent, status }) =>
           Effect.gen(function* () {
             const since = performance.now()
-            const answer = yield* send(url + path, { method, headers: from("203.0.113.7") })
+            const answer = yield* send(url + path, { method, headers: { ...from("203.0.113.7"), ...sent } })
             assert.strictEqual(answer.status, status)
             return performance.now() - since >= 250
           }),

@@ -6,6 +6,8 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { Contents } from "../../../src/people/operator/Contents.ts"
+import { Losses } from "../../../src/people/operator/Losses.ts"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import { Sessions } from "../../../src/signin/sessions/Sessions.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
@@ -136,13 +138,24 @@ layer(Service.layer)("a sign-in", (it) => {
     })
   )
 
-  it.effect("counts in the lists of tokens and clients, up to a thousand", () =>
+  it.effect("counts in the lists of tokens and clients, and for the operator's commands, up to a thousand", () =>
     Effect.gen(function* () {
-      const { client_id, project_id, service } = yield* withGrants(1100)
+      const { client_id, project_id, service, sql, token_id } = yield* withGrants(1100)
       const [token] = yield* Context.get(service.services, ProjectTokens).list(project_id, firstPage)
       assert.strictEqual(token!.live_grants, 1000)
       const clients = yield* Context.get(service.services, Clients).list({ after: undefined, limit: 1000 })
       assert.strictEqual(clients.find((client) => client.client_id === client_id)!.live_grants, 1000)
+      yield* sql`update project_token set label = 'Ada' where token_id = ${token_id}::uuid`
+      const losses = Context.get(service.services, Losses)
+      const counted = yield* Effect.all([
+        losses.projectToken(token_id),
+        losses.client(client_id),
+        losses.project(project_id),
+        losses.subject(project_id, "Ada")
+      ])
+      for (const loss of counted) assert.deepInclude(Option.getOrThrow(loss), { sign_ins: 1000 })
+      const project = yield* Context.get(service.services, Contents).project(project_id)
+      assert.strictEqual(project.agents, 1000)
     })
   )
 

@@ -20,6 +20,7 @@ import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
 import * as PushAdminStore from "../../../src/push/admin/PushAdminStore.ts"
+import * as OutboxStore from "../../../src/push/outbox/OutboxStore.ts"
 import * as ProjectTokenStore from "../../../src/signin/access/ProjectTokenStore.ts"
 import * as ClientStore from "../../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../../src/signin/oauth/grants/GrantStore.ts"
@@ -36,6 +37,8 @@ const [oldTask, oldToken] = ["0f0f0000-0000-7000-8000-000000000001", "0f0f0000-0
 const oldChannel = "0f0f0000-0000-7000-8000-000000000007"
 /** The first one of the second token. */
 const [oldGrant, grantsToken] = ["00000000-0001-7000-8000-00000000000d", "00000000-0002-7000-8000-000000000002"]
+
+const [rungPhone, rungProject] = ["00000000-0001-7000-8000-000000000012", "00000000-0002-7000-8000-000000000001"]
 
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
@@ -83,6 +86,17 @@ const filled = Layer.effectDiscard(
         from oauth_grant
        cross join generate_series(1, 5000) i
        where grant_id = ${oldGrant}::uuid`
+    // A phone that has often been told about one task.
+    yield* sql`
+      update mobile_device
+         set preferences = '{"kinds": {}, "minimum_priority": "low"}'
+       where device_id = ${rungPhone}::uuid`
+    yield* sql`
+      insert into push_outbox (delivery_id, event_id, device_id, project_id, kind, reference, priority, collapse_key, state,
+                               not_before, expires_at, created_at, settled_at)
+      select gen_random_uuid(), gen_random_uuid(), ${rungPhone}::uuid, ${rungProject}::uuid, 'task.blocked', ${oldTask}::uuid, 1,
+             't:' || ${oldTask}::text, 'delivered', at, at, at, at
+        from generate_series(clock_timestamp() - interval '3 days', clock_timestamp(), interval '1 minute') at`
     yield* sql`vacuum analyze`.unprepared
   })
 )
@@ -214,6 +228,18 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       const { entries, scanned } = yield* readBy(run)
       assert.isAtMost(scanned, 10, name)
       assert.isAtMost(entries, 60, name)
+    })
+  )
+
+  it.effect("a notification reads the phones of its project, and the last ones about its task", () =>
+    Effect.gen(function* () {
+      const event_id = "0f0f0000-0000-7000-8000-000000000008"
+      const notice = { kind: "task.blocked", event_id, project_id: rungProject, about: oldTask } as const
+      const { entries, scanned } = yield* readBy((sql) =>
+        Effect.map(OutboxStore.make(sql).enqueue(now, notice), (notified) => assert.lengthOf(notified, 1))
+      )
+      assert.isAtMost(scanned, 10)
+      assert.isAtMost(entries, 200)
     })
   )
 

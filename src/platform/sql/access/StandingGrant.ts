@@ -2,6 +2,7 @@
  * The clauses that decide whether an OAuth grant is in force (spec 5.3). The statements for codes, refreshes, requests
  * and notifications share them, so that a revocation takes effect with the next statement. The grant's alias is `g`.
  */
+import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { tokenInForce } from "./StandingToken.ts"
 
@@ -41,6 +42,27 @@ export const liveGrants = (sql: SqlClient.SqlClient, whose: Statement.Fragment, 
             where ${whose}
               and ${isLive(sql, now)}
             limit ${mostCounted}) as counted)`
+
+/** How long after a person has allowed a client it may come for its code. */
+const fetchedWithin = Duration.hours(1)
+
+/**
+ * The ids of the grants that end with their project token or client: a client uses them, or may still come for them. The
+ * others are worth nothing, and one token can leave hundreds of thousands, more than a statement changes in time.
+ */
+export const endable = (sql: SqlClient.SqlClient, whose: Statement.Fragment, now: Date) => sql`
+  select g.grant_id
+    from oauth_grant g
+   where ${whose}
+     and g.revoked_at is null
+     and g.activated_at is not null
+   union all
+  select g.grant_id
+    from oauth_grant g
+   where ${whose}
+     and g.revoked_at is null
+     and g.activated_at is null
+     and g.created_at > ${new Date(now.getTime() - Duration.toMillis(fetchedWithin))}`
 
 export const instanceId = (sql: SqlClient.SqlClient, { instance_id }: Pick<Audience, "instance_id">) =>
   sql`coalesce(${instance_id ?? null}::text, (select instance_id::text from service_instance))`

@@ -14,7 +14,8 @@ import { Settings } from "../../../platform/settings/Settings.ts"
 import { uuid } from "../../../platform/crypto/Random.ts"
 import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence } from "../../../platform/database/Persistence.ts"
+import { sharedPersistence } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
 import { siteOf } from "../../../platform/edge/Addresses.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { Caller } from "../../../wire/Headers.ts"
@@ -105,7 +106,7 @@ export class Authorize extends Context.Service<
         const now = yield* clock.now
         const request_id = yield* uuid
         const { network } = yield* Caller
-        yield* store.insert(
+        const opened = store.insert(
           {
             ...request.success,
             request_id,
@@ -119,9 +120,9 @@ export class Authorize extends Context.Service<
           },
           now
         )
-        yield* store.boundAll
+        yield* inTurn(Effect.andThen(opened, store.boundAll))
         return { request_id }
-      }, persistence)
+      }, sharedPersistence)
 
       return { begin }
     })

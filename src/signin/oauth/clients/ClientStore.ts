@@ -1,7 +1,7 @@
 /** The statements for clients. */
 import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { liveGrants } from "../../../platform/sql/access/StandingGrant.ts"
+import { endable, liveGrants } from "../../../platform/sql/access/StandingGrant.ts"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { Client } from "./Shapes.ts"
 import type { Page } from "../../../platform/sql/Page.ts"
@@ -74,13 +74,13 @@ export const make = (sql: SqlClient.SqlClient) => {
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
       returning disabled_at, disabled_at = ${now} as first`)
 
-  /** Grants stop with their client; this records the reason. Also returns the grants that earlier calls ended. */
+  /** Grants stop with their client; this records the reason of those that somebody uses. Also returns the grants that earlier calls ended. */
   const endGrants = (client_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (
         update oauth_grant
            set revoked_at = ${now}, end_reason = 'client_disabled'
-         where client_id = ${client_id}
+         where grant_id = any (array(${endable(sql, sql`g.client_id = ${client_id}`, now)}))
            and revoked_at is null
         returning grant_id
       )

@@ -9,7 +9,8 @@ import { SqlClient } from "effect/sql"
 import { Audit } from "../../../platform/audit/Audit.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence } from "../../../platform/database/Persistence.ts"
+import { persistence, sharedPersistence } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
 import { expanded, type Scope } from "../../../wire/Scopes.ts"
 import { ClientDocuments } from "./ClientDocuments.ts"
 import { displayName, readMetadata, selfServiceScopes } from "./ClientMetadata.ts"
@@ -79,7 +80,8 @@ export class Clients extends Context.Service<
       const find = Effect.fn("Clients.find")(function* (client_id: string) {
         const isDocument = client_id.startsWith("https://")
         if (!isDocument && !Tokens.isToken("sci", client_id)) return Option.none()
-        const stored = yield* store.find(client_id)
+        // The document's host may take seconds to answer: nobody waits for the connection meanwhile.
+        const stored = yield* inTurn(store.find(client_id))
         if (Option.isSome(stored) && stored.value.disabled_at !== null) return Option.none()
         if (!isDocument) return stored
         const metadata = yield* documents.find({ client_id, isKnown: Option.isSome(stored) })
@@ -89,7 +91,7 @@ export class Clients extends Context.Service<
           kind: "document" as const,
           scopes: selfServiceScopes
         }))
-      }, persistence)
+      }, sharedPersistence)
 
       const requireKnown = Effect.fn("Clients.requireKnown")(function* (client_id: string) {
         const found = yield* store.find(client_id)

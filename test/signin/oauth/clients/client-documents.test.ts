@@ -13,7 +13,7 @@ import { ClientDocuments } from "../../../../src/signin/oauth/clients/ClientDocu
 import { Clients } from "../../../../src/signin/oauth/clients/Clients.ts"
 import { DocumentNetwork, isDocumentUrl } from "../../../../src/signin/oauth/clients/fetchDocument.ts"
 import { isPublic } from "../../../../src/platform/network/PublicAddress.ts"
-import { authorizeQuery, Browser, makeToken, refresh, signIn } from "../../../support/agents/Agent.ts"
+import { authorizeQuery, Browser, makeClient, makeToken, refresh, signIn } from "../../../support/agents/Agent.ts"
 import { cert, host, key } from "../../../support/phones/Certificate.ts"
 import { environment, instance, Service } from "../../../support/service/Service.ts"
 import { firstPage } from "../../../support/database/Page.ts"
@@ -28,7 +28,8 @@ const isAuthorized = ({ services }: Pick<Service["Service"], "services">, token:
 class Documents extends Context.Service<
   Documents,
   {
-    answer: (path: string) => { status?: number; headers?: Record<string, string>; body: string }
+    /** None: the request stays without an answer. */
+    answer: (path: string) => { status?: number; headers?: Record<string, string>; body: string } | undefined
     addresses: ReadonlyArray<string>
     requests: Array<string>
     network: typeof DocumentNetwork.Service
@@ -53,7 +54,9 @@ const WithDocuments = Layer.unwrap(
     }
     const server = createServer({ key, cert }, (request, response) => {
       documents.requests.push(request.url ?? "")
-      const { body, headers = {}, status = 200 } = documents.answer(request.url ?? "")
+      const answer = documents.answer(request.url ?? "")
+      if (answer === undefined) return
+      const { body, headers = {}, status = 200 } = answer
       response.writeHead(status, { "content-type": "application/json", ...headers }).end(body)
     })
     const port = yield* Effect.acquireRelease(
@@ -151,6 +154,21 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
         yield* new Browser(url).authorize(authorizeQuery({ client_id: fresh(), redirect_uri }))
       assert.lengthOf(documents.requests, 45)
       yield* TestClock.adjust(60_000)
+    })
+  )
+
+  it.effect("keeps nobody else from the database while its host does not answer", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const documents = yield* Documents
+      documents.answer = () => undefined
+      documents.requests = []
+      const unanswered = yield* Effect.forkChild(authorize(fresh()))
+      yield* Effect.promise(() => vi.waitUntil(() => documents.requests.length > 0))
+      const query = authorizeQuery({ client_id: yield* makeClient(service) })
+      assert.strictEqual((yield* new Browser(service.url).authorize(query)).status, 200)
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual((yield* Fiber.join(unanswered)).status, 503)
     })
   )
 
