@@ -34,6 +34,8 @@ import { RefreshTokens } from "./tokens/RefreshTokens.ts"
 const requestRate = { perSecond: 100, burst: 1000 }
 /** Of one grant, or of one Bridge: each refresh and each assertion issues an access token. */
 const refreshRate = { perSecond: 6 / 60, burst: 60 }
+/** Of all grants of one project token, of which 200 are in force. */
+const refreshRateOfToken = { perSecond: 2, burst: 400 }
 const registrationRate = { perSecond: 1, burst: 60 }
 
 type Prove = Effect.Effect<
@@ -54,6 +56,7 @@ export const OAuthHttp = HttpRouter.use((router) =>
     const limits = yield* RateLimit
     const attempts = yield* Attempts
     const refreshes = limits.buckets(refreshRate)
+    const refreshesOfTokens = limits.buckets(refreshRateOfToken)
     const { document, endpoint } = jsonEndpoints(router, yield* CompiledEdge)
     const metadata = metadataOptions(settings)
 
@@ -81,9 +84,13 @@ export const OAuthHttp = HttpRouter.use((router) =>
         { credential: refresh_token, outcomeOf, limited },
         Effect.gen(function* () {
           const proven = yield* prove
-          const grant = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
-          const wait = Option.isSome(grant) ? yield* refreshes.take(grant.value) : 0
-          if (wait > 0) return yield* tooMany(wait)
+          const held = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
+          if (Option.isSome(held)) {
+            const { grant_id, project_token_id } = held.value
+            // What is too much for one grant draws nothing from the others of its token.
+            const wait = (yield* refreshes.take(grant_id)) || (yield* refreshesOfTokens.take(project_token_id))
+            if (wait > 0) return yield* tooMany(wait)
+          }
           return yield* refreshTokens.refresh({
             client_id,
             refresh_token,

@@ -540,6 +540,36 @@ layer(Service.layer)("a loop of refreshes", (it) => {
       assert.deepStrictEqual([(yield* next).status, (yield* next).status], [200, 429])
     }).pipe(Effect.scoped)
   )
+
+  it.effect(
+    "of one project token get 429 after 400 of all its grants, and then two a second; other tokens are served",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+        const { token } = yield* makeToken(on)
+        const refreshing = Effect.map(signIn(on, { token }), ({ client_id, ...signedIn }) => {
+          let { refresh_token } = signedIn
+          return Effect.map(
+            Effect.suspend(() => refresh(on, { client_id, refresh_token })),
+            ({ body, status }) => {
+              refresh_token = body.refresh_token ?? refresh_token
+              return status
+            }
+          )
+        })
+        const other = yield* signIn(on)
+        const grants = yield* Effect.replicateEffect(refreshing, 7)
+        const [last, ...others] = grants
+        for (const next of others) for (let n = 0; n < 60; n++) assert.strictEqual(yield* next, 200)
+        for (let n = 0; n < 40; n++) assert.strictEqual(yield* last!, 200)
+        assert.strictEqual(yield* last!, 429)
+        const { client_id, refresh_token } = other
+        assert.strictEqual((yield* refresh(on, { client_id, refresh_token })).status, 200)
+        yield* TestClock.adjust(Duration.seconds(1))
+        assert.deepStrictEqual([yield* last!, yield* last!, yield* last!], [200, 200, 429])
+      }).pipe(Effect.scoped),
+    20_000
+  )
 })
 
 layer(Service.layer)("the token endpoint", (it) => {

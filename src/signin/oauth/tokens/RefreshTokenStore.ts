@@ -38,7 +38,12 @@ const RefreshState = Schema.Struct({
 })
 export type RefreshState = typeof RefreshState.Type
 
-const HeldGrant = Schema.Struct({ grant_id: Schema.String, client_id: Schema.String })
+const HeldGrant = Schema.Struct({
+  grant_id: Schema.String,
+  client_id: Schema.String,
+  project_token_id: Schema.String
+})
+export type HeldGrant = typeof HeldGrant.Type
 
 export interface PresentedRefresh {
   readonly token_hash: Uint8Array
@@ -169,7 +174,7 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
    * copy of a proof that was used finds none.
    */
   const heldBy = (token_hash: Uint8Array | Statement.Fragment, proven: Proven | undefined) => sql`
-    select r.grant_id, g.client_id
+    select r.grant_id, g.client_id, g.project_token_id
       from oauth_refresh_token r
       join oauth_grant g on g.grant_id = r.grant_id
      where r.token_hash = ${token_hash}

@@ -50,7 +50,7 @@ export class RefreshTokens extends Context.Service<
     /** The grant of a refresh token from which the client can get tokens; none if it can only be refused. */
     readonly grantOf: (
       request: Omit<Refresh, "scopes">
-    ) => Effect.Effect<Option.Option<string>, SharedRefusal<"bridge_persistence_error">>
+    ) => Effect.Effect<Option.Option<Store.HeldGrant>, SharedRefusal<"bridge_persistence_error">>
     readonly refresh: (
       request: Refresh
     ) => Effect.Effect<
@@ -87,9 +87,7 @@ export class RefreshTokens extends Context.Service<
         const found = yield* proven === undefined
           ? findGrant({ token_hash, now: yield* clock.now })
           : inTurn(store.findProvenGrant(token_hash, proven))
-        return Option.isSome(found) && found.value.client_id === client_id
-          ? Option.some(found.value.grant_id)
-          : Option.none()
+        return Option.filter(found, (held) => held.client_id === client_id)
       }, sharedPersistence)
 
       const refresh = Effect.fn("RefreshTokens.refresh")(function* ({
