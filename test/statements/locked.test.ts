@@ -6,6 +6,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
+import { sweeps as continuitySweeps } from "../../src/agents/continuity/Sweeps.ts"
 import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
@@ -22,6 +23,7 @@ import {
   ids,
   now,
   pendingIdentity,
+  projects,
   rotating,
   sqlNow,
   trace
@@ -53,6 +55,36 @@ layer(TestDatabase.sql)("a Bridge that a request has locked", (it) => {
         assert.strictEqual(yield* sql.withTransaction(whileLocked), 0, name)
         assert.strictEqual(yield* sweep(name), 1, name)
       }
+    })
+  )
+})
+
+layer(TestDatabase.sql)("a project whose usage a write has locked", (it) => {
+  const { otherProject, project } = ids
+  const keyOf = (of: string, age: string) => `
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks) values ('${of}', 9, 0, 0, 0);
+    insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
+    values ('${of}', 'memory_add', 'key', sha256('request'), ${sqlNow} - interval '${age}')`
+  const due = `${projects}; ${keyOf(project, "9 days")}; ${keyOf(otherProject, "8 days")}`
+  /** Deletes due keys while the usage of a project is locked; returns how many, or nothing if it waits for that one. */
+  const sweepBeside = Effect.fnUntraced(function* (locked: string) {
+    const sql = yield* SqlClient.SqlClient
+    const another = PgClient.layer({ ...(yield* TestDatabase), maxConnections: 1 })
+    const sweep = SqlClient.SqlClient.use((sql) =>
+      sql.withTransaction(Effect.andThen(sql`set local lock_timeout = '1s'`, continuitySweeps[0]!.run(sql, now, 9)))
+    )
+    const swept = Effect.option(Effect.map(Effect.provide(sweep, another), ({ length }) => length))
+    const lock = sql`select from project_usage where project_id = ${locked}::uuid for update`
+    return Option.getOrUndefined(yield* sql.withTransaction(Effect.andThen(lock, swept)))
+  })
+
+  it.effect("keeps its keys for now, and no other one's; only the oldest key of all is waited for", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql.withTransaction(Effect.forEach(statementsOf(due), (statement) => sql.unsafe(statement).unprepared))
+      assert.strictEqual(yield* sweepBeside(project), undefined)
+      assert.strictEqual(yield* sweepBeside(otherProject), 1)
+      assert.strictEqual(yield* sweepBeside(project), 1)
     })
   )
 })

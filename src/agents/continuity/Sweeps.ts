@@ -7,18 +7,39 @@ import { after } from "../../wire/Instant.ts"
 /** A retry is recognised for at least this long. */
 const kept = Duration.days(7)
 
+/**
+ * Every write locks the usage of its project until it commits. So a batch first waits for the project of the oldest key,
+ * while it holds no other, and leaves out those that are locked then: no project's writes wait for those of another one,
+ * and none keeps its keys from being deleted.
+ */
 const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ tool: Schema.String }))(sql`
-    with purged as (
-      delete from idempotency_record
-       where (project_id, tool, idempotency_key) in (
-         select project_id, tool, idempotency_key
-           from idempotency_record
-          where created_at < ${after(now, Duration.negate(kept))}
-          order by created_at
-          limit ${limit}
-            for update skip locked)
-      returning project_id, tool, octet_length(result) as bytes
+    with due as materialized (
+      select project_id, tool, idempotency_key, created_at
+        from idempotency_record
+       where created_at < ${after(now, Duration.negate(kept))}
+       order by created_at
+       limit ${limit}
+         for update skip locked
+    ), oldest as materialized (
+      select project_id
+        from project_usage
+       where project_id = (select project_id from due order by created_at limit 1)
+         for update
+    ), free as materialized (
+      select project_id
+        from project_usage
+       where project_id = any (array(select project_id from due))
+         and (select count(*) from oldest) > 0
+         for update skip locked
+    ), purged as (
+      delete from idempotency_record r
+       using due
+       where r.project_id = due.project_id
+         and r.tool = due.tool
+         and r.idempotency_key = due.idempotency_key
+         and due.project_id in (select project_id from free)
+      returning r.project_id, r.tool, octet_length(r.result) as bytes
     ), freed as (
       update project_usage u
          set stored_bytes = greatest(0, u.stored_bytes - p.bytes)
