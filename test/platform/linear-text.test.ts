@@ -306,7 +306,16 @@ const beginnings = all(
   ),
   `pwd=${"aA1!".repeat(50)};`,
   `sk-${"a".repeat(16)}T3BlbkFJ`,
-  `eyJ${"x".repeat(40)}.`
+  `eyJ${"x".repeat(40)}.`,
+  "sk-",
+  `${"sk-".repeat(30)}T3BlbkFJ${"a".repeat(16)} `,
+  `.eyJ${"x".repeat(17)}`,
+  `.${Buffer.from('{"alg": 1234567').toString("base64url")}`,
+  // Runs in which a rule reads to the end from each beginning, and judges what it has read.
+  ...["glpat-", "glpat-1", "xoxb-", "xoxb-1a", "sk-ant-aa00-"].map(
+    (begins) => `${begins.repeat(110 / begins.length)} `
+  ),
+  `${"glpat-aBcDeFgHiJ1234567890kLmN-EXAMPLE-".repeat(7)} `
 )
 
 /** What reads text by more than one expression. */
