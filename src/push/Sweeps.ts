@@ -1,7 +1,4 @@
-/**
- * Expires notifications that were not delivered in time, and suppresses those that are too many for one device; deletes
- * settled ones, and keys of web push that were replaced, after thirty days.
- */
+/** Expires notifications that were not delivered in time; deletes settled ones, and keys of web push that were replaced, after thirty days. */
 import { Schema } from "effect"
 import { purgeBefore, type Sweep } from "../platform/database/Sweeper.ts"
 import { rows } from "../platform/sql/Rows.ts"
@@ -25,36 +22,6 @@ const expireDeliveries: Sweep["run"] = (sql, now, limit) =>
        set state = 'expired', settled_at = ${now}, lease_token = null, lease_until = null
       from late
      where o.delivery_id = late.delivery_id
-    returning o.delivery_id`)
-
-/**
- * Notifications that wait for one device. Each claim passes over those of devices that rest. A project may raise 200 at
- * once, of which a receiver that is away for some minutes loses none.
- */
-const mostWaiting = 300
-
-/** The most urgent and then the newest stay. */
-const suppressCrowds: Sweep["run"] = (sql, now, limit) =>
-  rows(Swept)(sql`
-    with crowded as materialized (
-      select delivery_id
-        from (select delivery_id,
-                     row_number() over (partition by device_id order by priority desc, created_at desc, delivery_id) as place
-                from push_outbox
-               where state = 'pending') ranked
-       where place > ${mostWaiting}
-       limit ${limit}
-    ), waiting as materialized (
-      select delivery_id
-        from push_outbox
-       where delivery_id = any (array(select delivery_id from crowded))
-         and state = 'pending'
-         for no key update skip locked
-    )
-    update push_outbox o
-       set state = 'suppressed', settled_at = ${now}, last_reason = 'too_many'
-      from waiting
-     where o.delivery_id = waiting.delivery_id
     returning o.delivery_id`)
 
 const purgeDeliveries: Sweep["run"] = (sql, now, limit) =>
@@ -82,7 +49,6 @@ const purgeWebPushKeys: Sweep["run"] = (sql, now, limit) =>
 
 export const sweeps: ReadonlyArray<Sweep> = [
   { name: "expire deliveries", run: expireDeliveries },
-  { name: "suppress crowds of deliveries", run: suppressCrowds },
   { name: "purge deliveries", run: purgeDeliveries },
   { name: "purge web push keys", run: purgeWebPushKeys }
 ]

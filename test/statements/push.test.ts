@@ -542,30 +542,6 @@ layer(TestDatabase.sql)("sweeps of push delivery", (it) => {
       "after it was delivered": settle("delivered")
     }
   })
-  const own = `delivery_id = '${ids.delivery}'`
-  const ofOneOther = (assignment: string) => `
-    update push_outbox set ${assignment}
-     where delivery_id = (select delivery_id from push_outbox where not ${own} order by delivery_id limit 1)`
-  testConditions(it, "a delivery is suppressed behind three hundred more urgent ones", {
-    given: `${phone};
-      insert into push_outbox
-      select (jsonb_populate_record(o, jsonb_build_object(
-               'delivery_id', gen_random_uuid(), 'event_id', gen_random_uuid(), 'priority', 2))).*
-        from push_outbox o
-       cross join generate_series(1, 300)`,
-    bystander: "",
-    act: sweep("suppress crowds of deliveries"),
-    seen: `select from push_outbox where ${own} and state = 'suppressed'`,
-    actsOn: {
-      "as urgent, but newer": `update push_outbox set priority = 1; update push_outbox set created_at = ${sqlNow} where not ${own}`
-    },
-    actsNotOn: {
-      "of which one was sent": ofOneOther(`state = 'delivered', settled_at = ${past}`),
-      "of which one is another phone's": ofOneOther(`device_id = '${id(48)}'`),
-      "as urgent, but older": `update push_outbox set priority = 1; update push_outbox set created_at = ${longAgo} where not ${own}`,
-      "while it is sent": `${lease(later)} where ${own}`
-    }
-  })
   const replacedKey = (at: string) => `
     insert into web_push_key (web_push_key_id, public_key, salt, token_key_id, created_at, replaced_at)
     values ('${id(47)}', decode(repeat('05', 65), 'hex'), ${hash("salt")}, 'k', ${longAgo}, ${at})`
