@@ -390,6 +390,23 @@ layer(Service.layer)("the operator", (it) => {
     })
   )
 
+  it.effect("sees of each credential what became of it, and lists those of one kind", () =>
+    Effect.gen(function* () {
+      const { services } = yield* Service
+      const { project_id } = (yield* challenged).bridge
+      const list = (status?: "claimed" | "expired") =>
+        Effect.map(Context.get(services, Credentials).list(project_id, firstPage, status), (all) =>
+          all.map(({ status }) => status)
+        )
+      assert.deepStrictEqual(yield* list(), ["claimed"])
+      yield* TestClock.adjust("1 day")
+      assert.deepStrictEqual(
+        [yield* list(), yield* list("expired"), yield* list("claimed")],
+        [["expired"], ["expired"], []]
+      )
+    })
+  )
+
   it.effect("can revoke a credential after its proof: the token stays valid and the proof is still replayed", () =>
     Effect.gen(function* () {
       const { bridge, challenge } = yield* enrolled

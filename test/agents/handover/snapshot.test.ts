@@ -214,6 +214,21 @@ layer(Service.layer)("continuity_context", (it) => {
     })
   )
 
+  it.effect("never exceeds its bytes, whatever space the last item leaves", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      for (let index = 0; index < 25; index += 1) {
+        yield* a.task(`Task ${index}`)
+        yield* a.note(`Note ${index}`)
+      }
+      for (let max_bytes = 5000; max_bytes < 5200; max_bytes += 8) {
+        const { output, text } = yield* a.call("continuity_context", { max_bytes })
+        assert.isAtMost(Buffer.byteLength(text), max_bytes)
+        assert.isTrue(output.truncated)
+      }
+    })
+  )
+
   for (const max_bytes of [4096, 10_000, 24_576, 49_152]) {
     it.effect(`a full project is cut to ${max_bytes} bytes with whole ids, and omitted items are counted`, () =>
       Effect.gen(function* () {

@@ -226,7 +226,7 @@ layer(Service.layer)("import-memory", (it) => {
     Effect.gen(function* () {
       const agent = yield* agentOf
       const files = {
-        "docs/guide.md": `---\ntags: [How To, api]\nowner: Ann\n---\n# Guide\n\n${long("a")}\n## Install\n\nRun it.\n\n\`\`\`\n## no heading\n\`\`\`\n\n## Install\n\nAgain.\n`,
+        "docs/guide.md": `---\ntags: [How To, api]\nowner: Ann\n---\n\n# Guide\n\n${long("a")}\n## Install\n\nRun it.\n\n\`\`\`\n## no heading\n\`\`\`\n\n## Install\n\nAgain.\n`,
         "AGENTS.md": "\ufeffUse tabs.\r\nNo spaces.\r\n",
         "adr/1.md": "---\ntype: decision\n---\n# Use PostgreSQL\n\nBecause.\n",
         "empty.md": "\n\n"
@@ -243,7 +243,7 @@ layer(Service.layer)("import-memory", (it) => {
       ])
       assert.deepStrictEqual(
         lines.map(({ line }) => line),
-        [1, 4, 5, 9, 17, 1]
+        [1, 4, 6, 10, 18, 1]
       )
       const { output } = yield* agent.call("memory_get", { id: lines[2]!.id })
       const { entry } = output
@@ -752,5 +752,23 @@ layer(Service.layer)("import-memory", (it) => {
         yield* agent.write("memory_add", { kind: "note", body: "It is 443.", supersedes: last })
         assert.deepInclude((yield* bring(project_id, edited("It is 80.", "It is 83."))).counts, { kept: 2 })
       })
+  )
+
+  it.effect("an edited file begins a task once everything it waits for is done or cancelled", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentOf
+      const { project_id } = agent
+      const [one, other] = [yield* agent.task("One"), yield* agent.task("Other")]
+      yield* agent.task("Begin", { depends_on: [one.id, other.id] })
+      const begun = Effect.gen(function* () {
+        const [path, text] = Object.entries(yield* save(project_id)).find(([, text]) => text.includes("Begin"))!
+        const { lines } = yield* bring(project_id, { [path]: text.replace("status: open", "status: in_progress") })
+        return lines.map(({ done, why }) => [done, why])
+      })
+      yield* agent.update(one, { status: "cancelled" })
+      assert.deepStrictEqual(yield* begun, [["kept", "It waits for tasks that are not done or cancelled"]])
+      yield* agent.update(other, { status: "done" })
+      assert.deepStrictEqual(yield* begun, [["updated", null]])
+    })
   )
 })

@@ -317,6 +317,10 @@ layer(Service.layer)("the console", (it) => {
       const titles = [...changed!.matchAll(/<a class="name"[^>]*>([^<]*)</g)].map(([, title]) => title)
       assert.deepStrictEqual(titles, ["Third", "Second", "First"])
       assert.include(before!, "Nothing waits for a person.")
+      const narrow = new Person(service.url)
+      yield* narrow.signIn((yield* makeToken(service, { project_id, scopes: ["context:read", "tasks:read"] })).token)
+      const shown = (yield* narrow.get(home)).text.split("In the last 24 hours")[1]!
+      assert.deepStrictEqual([shown.includes("Third"), shown.includes("Second")], [true, false])
 
       yield* sql`
         insert into task (
