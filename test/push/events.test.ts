@@ -7,6 +7,7 @@ import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
+import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { deliveriesOf, Delivery, notify } from "../support/service/Delivery.ts"
 import { instance } from "../support/service/Service.ts"
@@ -256,16 +257,21 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
           SERVICE_APNS_TOPICS: "com.example.app",
           SERVICE_PROCESSES: "2"
         })
+        const sql = Context.get(on.services, SqlClient.SqlClient)
         const phoneOf = Effect.gen(function* () {
           const person = yield* makePerson(on)
-          const { device_id } = yield* makeRegisteredPhone(on, person)
+          const { device_id } = yield* makeRegisteredPhone(on, person, { preferences: initialPreferences })
           const waiting = Effect.map(deliveriesOf(device_id), (rows) => rows.length)
           return { person, waiting }
         })
         const loud = yield* phoneOf
         const quiet = yield* phoneOf
-        // The phone does not want to hear of these, so they do not count.
+        // The phone does not want to hear of the first, and the others never happened: none of them counts.
         yield* Effect.replicateEffect(notify(on, loud.person.project_id, "task.completed"), 110)
+        const undone = sql.withTransaction(
+          Effect.andThen(notify(on, loud.person.project_id), Effect.fail("the change failed"))
+        )
+        yield* Effect.replicateEffect(Effect.result(undone), 110)
         yield* Effect.replicateEffect(notify(on, loud.person.project_id), 110)
         assert.strictEqual(yield* loud.waiting, 100)
         yield* notify(on, quiet.person.project_id)

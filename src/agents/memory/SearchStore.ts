@@ -35,14 +35,15 @@ const countedFirst = 2_000
 /**
  * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
  * of the entries at least. `read`: postings that are read to find candidates; of the other lexemes, only those of the best
- * candidates are. `candidates`: how many these are. `entries`: a smaller project is weighed like one of this size.
+ * candidates are. `newest`: how many of one lexeme are read, even if that is the rarest. `candidates`: how many entries
+ * these are. `entries`: a smaller project is weighed like one of this size.
  */
-export const asked = { counted: 20_000, read: 10_000, candidates: 200, entries: 0 }
+export const asked = { counted: 20_000, read: 10_000, newest: Infinity, candidates: 200, entries: 0 }
 /**
  * The same for a search that nobody asked for, beside a write. In a project of few entries, a word that two of them share
  * would count as common, and nothing but a copy would be similar.
  */
-export const unasked = { counted: countedFirst, read: 10_000, candidates: 20, entries: 100 }
+export const unasked = { counted: 500, read: 2_000, newest: 4_000, candidates: 20, entries: 100 }
 
 /** How many of the best lend to the entries beside them, to how many on each side, and what length lends all of its share. */
 const [lenders, beside, shortBody] = [10, 2, 150]
@@ -108,7 +109,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     stages: Counting,
     filter: Filter,
     limit: number,
-    { candidates, counted, entries, read }: typeof asked
+    { candidates, counted, entries, newest, read }: typeof asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
     const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
@@ -210,7 +211,7 @@ export const make = (sql: SqlClient.SqlClient) => {
              from memory_posting p
             where p.project_id = ${project_id}::uuid
               and p.lexeme = w.lexeme
-           offset 0) p
+           ${newest === Infinity ? sql`offset 0` : sql`order by p.entry_id desc limit ${newest}`}) p
          ${
            filtered
              ? sql`join memory_entry e on e.project_id = ${project_id}::uuid and e.id = p.entry_id and e.active

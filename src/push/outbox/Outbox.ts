@@ -56,9 +56,9 @@ export class Outbox extends Context.Service<
         const key = `${notificationKinds[kind].category} ${project_id}`
         const counts = http.rateLimits && isLimited(kind)
         if (counts && (yield* buckets.take(key)) > 0) return yield* logFault("Too many notifications", { project_id })
-        const queued = yield* store.enqueue(now, notice)
-        // What no device wants to hear of must not silence what one does.
-        if (counts && queued.length === 0) yield* buckets.giveBack(key)
+        const queued = yield* Effect.ensuring(store.enqueue(now, notice), counts ? buckets.giveBack(key) : Effect.void)
+        // Neither what no device wants to hear of nor an attempt whose transaction fails must silence the next one.
+        if (counts && queued.length > 0) yield* sql.afterCommit(Effect.asVoid(buckets.take(key)))
         yield* wake
       })
 

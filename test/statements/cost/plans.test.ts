@@ -1,11 +1,13 @@
 /**
  * What a page of the console reads does not depend on how much is stored: its lists are read by index, page by page.
- * What a rotation reads does not depend on how many others there are. Counted by PostgreSQL on a filled database.
+ * What a rotation reads does not depend on how many others there are, nor the search beside a write on how many entries
+ * are alike. Counted by PostgreSQL on a filled database.
  */
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DocumentStore from "../../../src/agents/documents/DocumentStore.ts"
+import { searchText } from "../../../src/agents/memory/Search.ts"
 import * as SearchStore from "../../../src/agents/memory/SearchStore.ts"
 import * as TaskStore from "../../../src/agents/tasks/TaskStore.ts"
 import * as CredentialStore from "../../../src/bridges/enrollment/CredentialStore.ts"
@@ -75,6 +77,12 @@ const filled = Layer.effectDiscard(
       select ${bigProject}::uuid, gen_random_uuid(), 'note', 'Note ' || i, 'Text', '{}', 'operator', 'operator',
              clock_timestamp() - i * interval '1 second'
         from generate_series(1, 20000) i`
+    yield* sql`
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select project_id, unnest(array['text', id::text]), id, 1, 2
+        from memory_entry
+       where project_id = ${bigProject}::uuid
+         and body = 'Text'`
     // Of one token and one client: half of them ended, and to the others no client came.
     yield* sql`
       insert into oauth_grant (
@@ -240,6 +248,18 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       )
       assert.isAtMost(scanned, 10)
       assert.isAtMost(entries, 200)
+    })
+  )
+
+  it.effect("the entries that are similar to a new one are found among the newest, however many have its word", () =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy((sql) =>
+        Effect.map(SearchStore.make(sql).similar(bigProject, searchText("Text"), 4), ({ length }) =>
+          assert.strictEqual(length, 4)
+        )
+      )
+      assert.isAtMost(scanned, 100)
+      assert.isAtMost(entries, 5000)
     })
   )
 

@@ -8,6 +8,7 @@ import { Channels } from "../../../../../src/people/channels/Channels.ts"
 import { makeSecret } from "../../../../../src/push/channels/webhook/webhook.ts"
 import { makeClient, makeToken, signIn } from "../../../../support/agents/Agent.ts"
 import { choices } from "../../../../support/agents/Answers.ts"
+import { initialPreferences } from "../../../../../src/wire/mobile/Notifications.ts"
 import { csrfOf, Person } from "../../../../support/people/Console.ts"
 import { Agent, type Called } from "../../../../support/agents/McpAgent.ts"
 import { makePerson } from "../../../../support/people/SignIn.ts"
@@ -39,7 +40,8 @@ export const makeBells = Effect.fnUntraced(function* ({ on, project_id }: Omit<G
   )
   const person = yield* makePerson(on as never, { project_id })
   const phones = yield* Effect.forEach(paths, (path) =>
-    Effect.map(makeRegisteredPhone(on, person), (phone) => {
+    // Who asks to hear of completed tasks, too, gets more than a project may raise in an hour.
+    Effect.map(makeRegisteredPhone(on, person, { preferences: initialPreferences }), (phone) => {
       if (path === "/poor") weather.poor.add(phone.token)
       return phone
     })
