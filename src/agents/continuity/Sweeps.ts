@@ -8,9 +8,9 @@ import { after } from "../../wire/Instant.ts"
 const kept = Duration.days(7)
 
 /**
- * Every write locks the usage of its project until it commits. So a batch first waits for the project of the oldest key,
- * while it holds no other, and leaves out those that are locked then: no project's writes wait for those of another one,
- * and none keeps its keys from being deleted.
+ * Every write locks the usage of its project until it commits. So a batch waits for the project of the oldest key only, and
+ * before it locks another one; of the others it takes those that are free. Thus no project's writes wait for those of
+ * another project, and a project that never stops writing does not keep its keys.
  */
 const purgeIdempotencyKeys: Sweep["run"] = (sql, now, limit) =>
   rows(Schema.Struct({ tool: Schema.String }))(sql`

@@ -49,7 +49,10 @@ export const make = (sql: SqlClient.SqlClient) => {
         from ${bearer(sql)}
        where t.token_hash = ${token_hash}`)
 
-  /** Revokes the token, and cancels its pending successor or a key rotation. Returns no row, and changes nothing, unless the token is active. */
+  /**
+   * Revokes the token, and cancels its pending successor or a key rotation. Returns no row, and changes nothing, unless the
+   * token is active.
+   */
   const revoke = (token_hash: Uint8Array, now: Date, trace: Trace) =>
     firstRow(Schema.Struct({ token_id: Schema.String }))(sql`
       with locked as materialized (

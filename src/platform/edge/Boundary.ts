@@ -139,9 +139,9 @@ const uncached = { "cache-control": "no-store" }
 const freeRate = { perSecond: 100, burst: 1000 }
 
 /**
- * Probes, preflights, metadata of OAuth, and refusals, whatever they carry: most come before any credential is looked at. A
- * conflict comes only to whom a credential or its own limit has let in. Whatever else needs none has a limit of its own, and
- * so has every credential.
+ * Probes, preflights, metadata of OAuth, and refusals: most of these come before a credential is looked up. A conflict (409)
+ * does not: its caller was let in by a credential, or by the limit of enrollment. All else is limited per credential, or by
+ * its route.
  */
 const needsNoCredential = (template = "", { method }: Request, { status }: Response) =>
   (status >= 400 && status < 500 && status !== 409) ||

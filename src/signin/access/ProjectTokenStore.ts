@@ -102,7 +102,10 @@ export const make = (sql: SqlClient.SqlClient) => {
        where t.token_id = found.token_id
       returning t.project_id, t.revoked_at, found.revoked_at is null as first`)
 
-  /** Grants stop with their project token; this records the reason of those that somebody uses. Also returns the grants that earlier calls ended. */
+  /**
+   * Grants stop with their project token; this records the reason of those that somebody uses. Also returns the grants that earlier
+   * calls ended.
+   */
   const endGrants = (token_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (

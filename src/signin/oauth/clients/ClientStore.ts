@@ -74,7 +74,10 @@ export const make = (sql: SqlClient.SqlClient) => {
          set disabled_at = coalesce(c.disabled_at, excluded.disabled_at)
       returning disabled_at, disabled_at = ${now} as first`)
 
-  /** Grants stop with their client; this records the reason of those that somebody uses. Also returns the grants that earlier calls ended. */
+  /**
+   * Grants stop with their client; this records the reason of those that somebody uses. Also returns the grants that earlier
+   * calls ended.
+   */
   const endGrants = (client_id: string, now: Date) =>
     rows(Schema.Struct({ grant_id: Schema.String }))(sql`
       with ended as (
