@@ -51,13 +51,13 @@ export const make = Effect.gen(function* () {
     request: RegisterDevice,
     key: string | undefined
   ) {
-    // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
     const now = yield* clock.now
+    yield* checkPause(request.preferences, now)
+    // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
     const { app_version, os_version } = request
     const secret = secretIn({ app_version, os_version }, now)
     if (secret !== undefined) return yield* secret
     const target = yield* request.push.provider === "apns" ? appOf(request.push) : browserOf(request.push)
-    yield* checkPause(request.preferences, now)
     const checked = { owner, request, target, lookups: tokens.lookups(target) }
     const retry = key === undefined ? undefined : { key_hash: sha256(key), request_hash: requestHash(checked) }
 

@@ -158,19 +158,22 @@ const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
 
 /**
  * The library answers some failures without a body (404, 413) or as text (415). They get the body of our refusals; a
- * browser gets a page instead where there is nothing.
+ * browser gets a page instead where there is nothing, except where only programs ask.
  */
 const inErrorShape = (
-  { headers: { accept } }: HttpServerRequest.HttpServerRequest,
+  { headers: { accept }, url }: HttpServerRequest.HttpServerRequest,
   response: HttpServerResponse.HttpServerResponse
 ) => {
   const refusal = byStatus[response.status]
   if (refusal === undefined || (response.body._tag !== "Empty" && response.body.contentType !== "text/plain")) {
     return response
   }
-  if (response.status === 404 && accept?.includes("text/html")) return nowhere
+  if (response.status === 404 && accept?.includes("text/html") && !isForPrograms(url)) return nowhere
   return answer(refusal)
 }
+
+/** Where no page is, whatever a program accepts: HTTP clients of Java name text/html unless they are told otherwise. */
+const isForPrograms = (url: string) => /^\/(?:\.well-known|bridge|operator)\//.test(url)
 
 const nowhere = HttpServerResponse.text(notFoundPage, {
   status: 404,

@@ -45,7 +45,9 @@ export class BoundedServer extends Server {
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: 65_000,
       // Node would answer without `emit`, so without the limits there.
-      requireHostHeader: false
+      requireHostHeader: false,
+      // Node would keep the first of two `Authorization` headers, and a proxy in front may have read the last.
+      joinDuplicateHeaders: true
     })
     const { connections, stalled } = limits
     // Node closes further connections at once, before they cost memory.
@@ -68,7 +70,7 @@ export class BoundedServer extends Server {
     if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
     const [request, response] = given as [IncomingMessage, ServerResponse<IncomingMessage> & { req: IncomingMessage }]
     if (!this.#accepts(request.socket, response)) return false
-    if (lacksHost(request)) {
+    if (!namesHost(request)) {
       response.writeHead(400, { connection: "close" }).end()
       return true
     }
@@ -118,8 +120,9 @@ export class BoundedServer extends Server {
   }
 }
 
-/** RFC 9112 3.2. */
-const lacksHost = ({ headers, httpVersion }: IncomingMessage) => httpVersion === "1.1" && headers.host === undefined
+/** Whether the request has one `Host`; HTTP/1.0 needs none (RFC 9112 3.2). Several are joined by commas. */
+const namesHost = ({ headers: { host }, httpVersion }: IncomingMessage) =>
+  host === undefined ? httpVersion !== "1.1" : !host.includes(",")
 
 export const listener = Layer.unwrap(
   Effect.gen(function* () {

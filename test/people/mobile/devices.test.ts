@@ -336,6 +336,8 @@ layer(Delivery.layer)("a registration", (it) => {
     ["quiet hours with a day twice",
       { preferences: { ...everything, quiet_hours: { ...nights, days: ["mon", "mon"] } } }],
     ["a pause of more than thirty days", { preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
+    ["such a pause and a credential",
+      { app_version: secret, preferences: { ...everything, paused_until: "2099-01-01T00:00:00Z" } }],
     ["a pause until a time without a zone", { preferences: { ...everything, paused_until: "2020-01-01T00:00:00" } }],
     ["a pause until a day that does not exist", { preferences: { ...everything, paused_until: "2020-02-30T00:00:00Z" } }],
     ["a pause until something that is not an instant", { preferences: { ...everything, paused_until: "5" } }]

@@ -273,6 +273,10 @@ layer(Service.layer)("the reference at /docs", (it) => {
         const { body, status } = yield* get("/docs/nowhere", { accept })
         assert.deepStrictEqual([status, (body as any).error.code], [404, "not_found"])
       }
+      for (const path of ["/.well-known/nowhere", "/bridge/v1/nowhere", "/operator/v1/nowhere"]) {
+        const { body, status } = yield* get(path, { accept: "text/html, */*; q=.2" })
+        assert.deepStrictEqual([status, (body as any).error.code], [404, "not_found"], path)
+      }
     })
   )
 

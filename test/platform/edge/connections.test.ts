@@ -135,23 +135,27 @@ describe.concurrent("a connection", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("gets 400 to a request without Host, and is closed", () =>
-    Effect.gen(function* () {
-      let asked = 0
-      const { open } = yield* serving((_, response) => {
-        asked++
-        response.end()
-      })
-      const socket = open("GET / HTTP/1.1\r\n\r\n".repeat(3000))
-      let text = ""
-      socket.on("data", (chunk) => (text += chunk))
-      assert.isTrue(yield* closesWithin(socket, 10 * stalled))
-      assert.isAtMost(text.split("HTTP/1.1 400 Bad Request").length - 1, 1)
-      assert.strictEqual(asked, 0)
-      const older = open("GET / HTTP/1.0\r\n\r\n")
-      assert.match(String((yield* Effect.promise(() => once(older, "data")))[0]), /^HTTP\/1.1 200 /)
-    }).pipe(Effect.scoped)
-  )
+  for (const [count, hosts] of [
+    ["without Host", ""],
+    ["with two", "Host: x\r\nHost: y\r\n"]
+  ] as const)
+    it.effect(`gets 400 to a request ${count}, and is closed`, () =>
+      Effect.gen(function* () {
+        let asked = 0
+        const { open } = yield* serving((_, response) => {
+          asked++
+          response.end()
+        })
+        const socket = open(`GET / HTTP/1.1\r\n${hosts}\r\n`.repeat(3000))
+        let text = ""
+        socket.on("data", (chunk) => (text += chunk))
+        assert.isTrue(yield* closesWithin(socket, 10 * stalled))
+        assert.isAtMost(text.split("HTTP/1.1 400 Bad Request").length - 1, 1)
+        assert.strictEqual(asked, 0)
+        const older = open("GET / HTTP/1.0\r\n\r\n")
+        assert.match(String((yield* Effect.promise(() => once(older, "data")))[0]), /^HTTP\/1.1 200 /)
+      }).pipe(Effect.scoped)
+    )
 
   it.effect("may send eight requests at once, any number one after the other, and get answers in order", () =>
     Effect.gen(function* () {

@@ -96,6 +96,36 @@ layer(Service.layer)("a route", (it) => {
   )
 })
 
+layer(Service.layer)("a header that is sent twice", (it) => {
+  it.effect("makes the credential malformed, whichever of the two is valid", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const { challengeBody, credential } = yield* fresh()
+      for (const [authorization, Authorization] of [
+        [credential, "x"],
+        ["x", credential]
+      ].map((both) => both.map((one) => `Bearer ${one}`))) {
+        const headers = {
+          ...json,
+          "idempotency-key": "k",
+          authorization: authorization!,
+          Authorization: Authorization!
+        }
+        const answer = yield* unchanged(request(url, "POST", challenges, headers, JSON.stringify(challengeBody)))
+        isRefusal(answer, 401, "bridge_enrollment_credential_invalid")
+      }
+    })
+  )
+
+  it.effect("makes the media type another one", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Service
+      const headers = { ...json, "Content-Type": "application/json", "idempotency-key": "k" }
+      isRefusal(yield* request(url, "POST", proofs, headers, "{}"), 415, "unsupported_media_type")
+    })
+  )
+})
+
 layer(Service.layer)("a body", (it) => {
   /** The proof endpoint's answer to these bytes. */
   const posted = (body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}) =>

@@ -5,8 +5,8 @@
  * 1. The call waits for its turn, within the limits of the project: what follows costs time, and a refusal of step 2 an
  *    audit row.
  * 2. If the tool writes, write_context is checked before the other arguments are read.
- * 3. The arguments are decoded, and refused if a text contains a whole token of this service (spec 1.5), or characters
- *    that control, reorder or hide text. The tool runs.
+ * 3. The arguments are decoded, and refused if a text contains a secret (spec 1.5), or characters that control, reorder or
+ *    hide text. The tool runs.
  * 4. The result is encoded as structured content, and as text for clients that read only that. Such characters in older
  *    text are escaped. If the result does not fit into memory beside the token's unsent answers, a read is refused; what
  *    a write did is always answered.
