@@ -194,7 +194,7 @@ export const rotatingFolders = Effect.fnUntraced(function* ({
 const ended = (answer: Answer) => (answer.code === "bridge_token_revoked" ? "200" : httpOutcome(answer))
 
 /** OAuth has codes of its own: the error is a text. */
-const oauthOutcome = ({ body, headers, status }: Answer) => {
+export const oauthOutcome = ({ body, headers, status }: Answer) => {
   if (status === 503 && headers.get("retry-after") !== null) return "503 bridge_persistence_error"
   return status === 200 ? "200" : `${status} ${body?.error}`
 }

@@ -6,7 +6,15 @@ import { Context, Effect, Fiber, Redacted } from "effect"
 import { question } from "../../../../../bench/support/corpus.ts"
 import { Channels } from "../../../../../src/people/channels/Channels.ts"
 import { makeSecret } from "../../../../../src/push/channels/webhook/webhook.ts"
-import { makeClient, makeToken, signIn } from "../../../../support/agents/Agent.ts"
+import {
+  answerOf,
+  authorizeQuery,
+  Browser,
+  exchange,
+  makeClient,
+  makeToken,
+  pkce
+} from "../../../../support/agents/Agent.ts"
 import { choices } from "../../../../support/agents/Answers.ts"
 import { initialPreferences } from "../../../../../src/wire/mobile/Notifications.ts"
 import { csrfOf, Person } from "../../../../support/people/Console.ts"
@@ -15,6 +23,7 @@ import { makePerson } from "../../../../support/people/SignIn.ts"
 import type { Answer } from "../../../../support/network/Http.ts"
 import { makeRegisteredPhone } from "../../../../support/phones/Phone.ts"
 import { planted } from "../../../../support/secrets/Planted.ts"
+import { oauthOutcome } from "../Callers.ts"
 import { callsTooLong, type Load, toolOutcome } from "../Load.ts"
 import { fillOrdinary } from "../tenants/Projects.ts"
 import type { Ground } from "./Ground.ts"
@@ -148,14 +157,21 @@ export const makeLibrary = Effect.fnUntraced(function* ({ load, on, project_id }
   const client_id = yield* makeClient(on)
   const person = yield* makeToken(on, { project_id, label: "Grace" })
   const granted: Array<string> = []
+  const step = (kind: string, request: Effect.Effect<Answer>, outcomeOf: (of: Answer) => string) =>
+    Effect.map(load.once(kind, request, outcomeOf), ({ answer, outcome }) => (outcome === "200" ? answer : undefined))
+  /** After a step that failed, the next turn begins anew. */
   const signingIn = load.again(() =>
     Effect.gen(function* () {
-      const { answer } = yield* load.once(
-        "signin",
-        signIn(on, { client_id, token: person.token }),
-        ({ refresh_token }) => (refresh_token === undefined ? "no answer" : "200")
-      )
-      if (answer?.refresh_token !== undefined) granted.push(answer.access_token, answer.refresh_token)
+      const browser = new Browser(on.url)
+      const { challenge, verifier } = pkce()
+      const query = authorizeQuery({ client_id, code_challenge: challenge })
+      const start = yield* step("authorize", browser.authorize(query), pageOutcome)
+      const shown =
+        start && (yield* step("signin", browser.submit(start, { project_token: person.token }), pageOutcome))
+      const allowed = shown && (yield* step("consent", browser.submit(shown, { decision: "allow" }), pageOutcome))
+      const given = allowed && { client_id, code: answerOf(allowed)["code"], code_verifier: verifier }
+      const tokens = given && (yield* step("code", exchange(on, given), oauthOutcome))
+      if (tokens !== undefined) granted.push(tokens.body.access_token, tokens.body.refresh_token)
       yield* load.rest(20_000)
     })
   )
