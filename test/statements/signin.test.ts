@@ -458,9 +458,13 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
     code_challenge: "c",
     redirect_uri: "http://127.0.0.1/callback"
   }
+  const exchanging = { presented: code, access, refresh, trace }
+  const strangersCode = { ...exchanging, presented: { ...code, code_hash: sha256("stranger") } }
+  const exchangeCode = (sql: SqlClient.SqlClient) =>
+    changedEachWay(CodeStore.make(sql, audience).exchange, exchanging, strangersCode)(sql)
   testConditions(it, "a code is exchanged", {
     given: `${signedIn}; delete from oauth_refresh_token`,
-    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    act: exchangeCode,
     actsOn: lastingToken,
     actsNotOn: {
       "if it is another one": `update oauth_code set code_hash = ${others}`,
@@ -482,7 +486,10 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   const replayedProof = `insert into bridge_dpop_proof values (${hash("proof")}, ${later})`
   testConditions(it, "a code is exchanged with a proof, for tokens of its key", {
     given: `${signedIn}; delete from oauth_refresh_token; ${boundTo("oauth_code", "key")}`,
-    act: (sql) => CodeStore.make(sql, audience).exchange({ ...code, proven }, access, refresh, now, trace),
+    act: (sql) => {
+      const proving = { ...exchanging, presented: { ...code, proven } }
+      return Effect.map(CodeStore.make(sql, audience).exchange([proving], ""), ([issued]) => issued!)
+    },
     seen: `select from oauth_access_token a join oauth_refresh_token r on r.grant_id = a.grant_id
             where a.token_id = '${access.token_id}' and a.dpop_jkt = ${hash("key")} and r.dpop_jkt = ${hash("key")}`,
     actsOn: { "if the code is for any key": "update oauth_code set dpop_jkt = null" },
@@ -490,12 +497,12 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   })
   testConditions(it, "a code is exchanged without a proof", {
     given: `${signedIn}; delete from oauth_refresh_token`,
-    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    act: exchangeCode,
     actsNotOn: { "if it is for a key": boundTo("oauth_code", "key") }
   })
   testConditions(it, "a code gives a refresh token", {
     given: `${signedIn}; delete from oauth_refresh_token`,
-    act: (sql) => CodeStore.make(sql, audience).exchange(code, access, refresh, now, trace),
+    act: exchangeCode,
     seen: `select from oauth_refresh_token where token_hash = ${hash("new refresh")}`,
     actsNotOn: { "to a client without refresh tokens": "update oauth_client set grant_types = '{authorization_code}'" }
   })
@@ -595,7 +602,10 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
   for (const [name, act, given] of [
     [
       "a code",
-      (sql) => CodeStore.make(sql, audience).exchange(code, access, lasting, now, trace),
+      (sql) => {
+        const all = [{ ...exchanging, refresh: lasting }]
+        return Effect.map(CodeStore.make(sql, audience).exchange(all, ""), ([issued]) => issued!)
+      },
       "; delete from oauth_refresh_token"
     ],
     [

@@ -154,11 +154,12 @@ export const together = <In, Out, E>(
  * statement: if it had no result, the next ones run alone and wait.
  */
 export const changes = <In, Out, E>(
-  act: (all: ReadonlyArray<In>, locking: Locking) => Effect.Effect<ReadonlyArray<Option.Option<Out>>, E>
+  act: (all: ReadonlyArray<In>, locking: Locking) => Effect.Effect<ReadonlyArray<Option.Option<Out>>, E>,
+  options: Pick<Options, "repeatable"> = {}
 ) => {
   const alone = (locking: Locking) => (input: In) => Effect.map(act([input], locking), ([result]) => result!)
   const statements = { one: alone("skip locked"), each: (all: ReadonlyArray<In>) => act(all, "skip locked") }
-  return Effect.map(together(statements, { place: "change", writes: true }), (shared) => () => {
+  return Effect.map(together(statements, { ...options, place: "change", writes: true }), (shared) => () => {
     let attempts = 0
     return (input: In) => Effect.suspend(() => (attempts++ === 0 ? shared(input) : inTurn(alone("")(input))))
   })

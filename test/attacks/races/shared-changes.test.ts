@@ -6,7 +6,7 @@ import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
-import { refresh, signIn } from "../../support/agents/Agent.ts"
+import { callback, exchange, obtainCode, refresh, signIn } from "../../support/agents/Agent.ts"
 import { invariants } from "../../support/attacks/Invariants.ts"
 import { callers, outcomeOf, race, tally } from "../../support/attacks/Race.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
@@ -37,6 +37,10 @@ const tokenOf = ({ client_id, refresh_token }: Readonly<Record<"client_id" | "re
   refresh_token
 })
 const successor = ({ body }: Answer): string => body.refresh_token
+
+/** A code that may be exchanged, with what its exchange must send. */
+const codeOf = (on: Parameters<typeof obtainCode>[0]) =>
+  Effect.map(obtainCode(on), ({ client_id, code, verifier }) => ({ client_id, code, code_verifier: verifier }))
 
 layer(Service.layer)("fifty changes at once", (it) => {
   for (const sharing of ["on", "off"]) {
@@ -198,7 +202,81 @@ layer(Service.layer)("fifty changes at once", (it) => {
         for (const { shared } of on) assert.strictEqual(shared() > 0, sharing === "on")
       })
     )
+
+    it.effect(`of codes that are exchanged: each has its own outcome, with SERVICE_SHARED_LOOKUPS=${sharing}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const sql = yield* SqlClient.SqlClient
+        const settings = { SERVICE_SHARED_LOOKUPS: sharing }
+        const on = [yield* counting(settings), yield* counting(settings)]
+        const round = Effect.gen(function* () {
+          const free = yield* Effect.replicateEffect(codeOf(service), 10)
+          const [copied, revoked] = [yield* codeOf(service), yield* codeOf(service)]
+          yield* sql`
+            update oauth_grant
+               set revoked_at = created_at, end_reason = 'test'
+             where client_id = ${revoked.client_id}`
+          const exchanged = yield* callers(on, 50, (at, caller) => {
+            const n = Math.floor(caller / 5)
+            return [
+              exchange(at, { ...free[n]!, ...(n % 2 === 0 && { redirect_uri: callback }) }),
+              exchange(at, copied),
+              exchange(at, { ...free[n]!, code_verifier: copied.code_verifier }),
+              exchange(at, { ...free[n]!, redirect_uri: "http://127.0.0.1/other" }),
+              exchange(at, revoked)
+            ][caller % 5]!
+          })
+          const outcomesOf = (place: number) =>
+            exchanged.filter((_, caller) => caller % 5 === place).map(({ body, status }) => body.error ?? status)
+          assert.deepStrictEqual(outcomesOf(0), Array(10).fill(200))
+          assert.deepStrictEqual(outcomesOf(1).sort(), [200, ...Array(9).fill("invalid_grant")])
+          for (const place of [2, 3, 4]) assert.deepStrictEqual(outcomesOf(place), Array(10).fill("invalid_grant"))
+          for (const [n, { client_id }] of free.entries()) {
+            const { body } = exchanged[5 * n]!
+            const hashes = [body.access_token, body.refresh_token].map((token) => Tokens.hash(Redacted.make(token)))
+            const found = yield* sql`
+              select g.revoked_at
+                from oauth_grant g
+                join oauth_access_token a using (grant_id)
+                join oauth_refresh_token r using (grant_id)
+               where g.client_id = ${client_id}
+                 and a.token_hash = ${hashes[0]}
+                 and r.token_hash = ${hashes[1]}`
+            assert.deepStrictEqual(found, [{ revoked_at: null }])
+          }
+          const ended = yield* sql`select end_reason from oauth_grant where client_id = ${copied.client_id}`
+          assert.deepStrictEqual(ended, [{ end_reason: "code_replayed" }])
+        })
+        yield* race(round, Effect.void)
+        assert.deepStrictEqual(
+          on.flatMap(({ errors }) => errors),
+          []
+        )
+        for (const { shared } of on) assert.strictEqual(shared() > 0, sharing === "on")
+      })
+    )
   }
+
+  it.effect("of codes are refused if their answer was lost, and no grant ends", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const sql = yield* SqlClient.SqlClient
+      const { fail, layer } = faultyDatabase((statement) => {
+        if (statement.includes("select distinct on (code_hash)")) Effect.runSync(fail("disconnected after", 1))
+        return statement
+      })
+      const on = yield* instance({}, layer)
+      const codes = yield* Effect.replicateEffect(codeOf(service), 10)
+      const answers = yield* Effect.forEach(codes, (code) => exchange(on, code), { concurrency: "unbounded" })
+      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))].sort(), [200, 503])
+      const ended = yield* sql`
+        select end_reason
+          from oauth_grant
+         where client_id = any (${codes.map(({ client_id }) => client_id)})
+           and revoked_at is not null`
+      assert.deepStrictEqual(ended, [])
+    })
+  )
 
   it.effect("wait for no lock but their own Bridge's", () =>
     Effect.gen(function* () {

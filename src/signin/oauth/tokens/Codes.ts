@@ -12,7 +12,9 @@ import { traceAt } from "../../../platform/audit/Audit.ts"
 import { Settings } from "../../../platform/settings/Settings.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { sharedPersistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
+import { changes } from "../../../platform/database/Together.ts"
 import type { SharedRefusal } from "../../../wire/Errors.ts"
 import { after, hasPassed } from "../../../wire/Instant.ts"
 import { Clients } from "../clients/Clients.ts"
@@ -54,6 +56,10 @@ export class Codes extends Context.Service<
       const grants = yield* Grants
       const { access, oauth, resource } = yield* Settings
       const store = Store.make(sql, { resource, instance_id: access.instanceId })
+      // What was committed without an answer would look like a second exchange, which ends the grant.
+      const sharing = yield* changes(store.exchange, { repeatable: false })
+      const exchangeProven = (exchanging: Store.Exchanging) =>
+        inTurn(Effect.map(store.exchange([exchanging], ""), ([issued]) => issued!))
 
       const exchange = Effect.fn("Codes.exchange")(function* ({
         client_id,
@@ -75,12 +81,13 @@ export class Codes extends Context.Service<
           proven
         }
 
+        const exchangeCode = proven === undefined ? sharing() : exchangeProven
         const attempt = Effect.gen(function* () {
           const refresh_token = yield* Tokens.mint("srt")
           const refresh = { token_hash: Tokens.hash(refresh_token), expires_at: after(now, oauth.refreshIdleTtl) }
           const trace = yield* traceAt(now)
-          return yield* issueTokens(oauth, refresh_token, proven, now, (access_token) =>
-            store.exchange(presented, access_token, refresh, now, trace)
+          return yield* issueTokens(oauth, refresh_token, proven, now, (access) =>
+            exchangeCode({ presented, access, refresh, trace })
           )
         })
 
@@ -105,8 +112,8 @@ export class Codes extends Context.Service<
           return found.grant_types.includes("authorization_code") ? Option.none() : yield* refuse("unauthorized_client")
         })
 
-        return yield* untilSettled(attempt, explain)
-      }, persistence)
+        return yield* untilSettled(attempt, inTurn(explain))
+      }, sharedPersistence)
 
       return { exchange }
     })

@@ -11,6 +11,9 @@ import { type Audience, hasAudience, joined, inForce } from "../../../platform/s
 import type { Proven } from "../../possession/ClientProofs.ts"
 import { audited } from "../grants/GrantStore.ts"
 import {
+  accessColumns,
+  accessTypes,
+  accessValues,
   GrantState,
   insertAccess,
   isBoundTo,
@@ -70,10 +73,7 @@ const types = {
   successor_hash: "bytea",
   successor_salt: "bytea",
   successor_expires_at: "timestamptz",
-  access_id: "uuid",
-  access_hash: "bytea",
-  access_expires_at: "timestamptz",
-  mobile_expires_at: "timestamptz",
+  ...accessTypes,
   ...traceTypes
 } as const
 
@@ -86,10 +86,7 @@ const valuesOf = ({ access, presented, successor, trace, used_by }: Using) => ({
   successor_hash: successor.token_hash,
   successor_salt: successor.salt ?? new Uint8Array(),
   successor_expires_at: successor.expires_at,
-  access_id: access.token_id,
-  access_hash: access.token_hash,
-  access_expires_at: access.expires_at,
-  mobile_expires_at: access.mobile_expires_at,
+  ...accessValues(access),
   ...trace
 })
 
@@ -151,19 +148,13 @@ export const make = (sql: SqlClient.SqlClient, audience: Audience) => {
           select successor_hash, grant_id, generation + 1, ${jktOf(proven)}::bytea, at,
                  least(successor_expires_at, grant_expires_at)
             from locked
-        ), access as (${insertAccess(sql, accessColumns, proven, sql`at`)}),
+        ), access as (${insertAccess(sql, accessColumns(sql), proven, sql`at`)}),
         audited as (${audited(sql, "oauth_grant.refreshed", "locked", traceColumns(sql))})
         select locked.place::int as place, access.scopes, access.expires_at, true as refreshable
           from access
           join locked on locked.access_id = access.token_id`),
       inPlace(all.length)
     )
-  }
-  const accessColumns = {
-    token_id: sql`access_id`,
-    token_hash: sql`access_hash`,
-    expires_at: sql`access_expires_at`,
-    mobile_expires_at: sql`mobile_expires_at`
   }
   /** What a refresh asks for: all scopes of the grant, or those that it names. */
   const scopesOf = (narrowed: Statement.Fragment) =>

@@ -69,6 +69,27 @@ export const unlessReplayed = (sql: SqlClient.SqlClient, proven: Proven | undefi
 /** The same as columns of `locked`, for a statement that serves several requests (Asked.ts). */
 type AccessColumns = { readonly [Name in keyof NewAccessToken]: Statement.Fragment }
 
+export const accessTypes = {
+  access_id: "uuid",
+  access_hash: "bytea",
+  access_expires_at: "timestamptz",
+  mobile_expires_at: "timestamptz"
+} as const
+
+export const accessValues = ({ expires_at, mobile_expires_at, token_hash, token_id }: NewAccessToken) => ({
+  access_id: token_id,
+  access_hash: token_hash,
+  access_expires_at: expires_at,
+  mobile_expires_at
+})
+
+export const accessColumns = (sql: SqlClient.SqlClient): AccessColumns => ({
+  token_id: sql`access_id`,
+  token_hash: sql`access_hash`,
+  expires_at: sql`access_expires_at`,
+  mobile_expires_at: sql`mobile_expires_at`
+})
+
 /**
  * Selects from `locked`, which holds the grant, the scopes to issue and the scopes that its client is allowed. The token
  * is bound to the key of the proof.
