@@ -26,6 +26,10 @@ export const secretKinds = {
   openai_key: "OpenAI key",
   anthropic_key: "Anthropic key",
   hugging_face_token: "Hugging Face token",
+  google_key: "Google key",
+  sendgrid_key: "SendGrid key",
+  telegram_token: "Telegram token",
+  discord_token: "Discord token",
   live_jwt: "JWT that has not expired",
   connection_password: "connection string with a password",
   ...tokensOfOurs
@@ -154,6 +158,26 @@ const openAiKey = (text: string, at: number) => {
   return before !== undefined && isRandom(before + rest)
 }
 
+/** A token of a bot begins with its number. */
+const telegramRest = /:(?=(AA[\w-]{33}))\1(?![\w-])/y
+const telegramToken = (text: string, at: number) => {
+  telegramRest.lastIndex = at
+  const [, rest = ""] = telegramRest.exec(text) ?? []
+  return isRandom(rest) && /(?<![\w-])(?:bot)?\d{8,12}$/.test(text.slice(Math.max(0, at - 16), at))
+}
+
+/** Three digits in base64. A token of Discord begins with the number of its account, of 17 to 20 digits. */
+const threeDigits = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
+
+/** What `.npmrc` holds for a registry without tokens: a password, or a name and a password, in base64. */
+const registry = /:_(?:password|auth)\s{0,2}=\s{0,2}\\{0,3}["']?([A-Za-z0-9+/]{8,300}={0,2})/y
+const registryPassword = (text: string, at: number) => {
+  registry.lastIndex = at
+  const [, given = ""] = registry.exec(text) ?? []
+  const [, user = "", password = ""] = /^(?:([^:]*):)?(.*)$/.exec(Buffer.from(given, "base64").toString()) ?? []
+  return isPassword(password, user)
+}
+
 /** Without `=` but at the end, so that no value has the beginning of another one. */
 const named = /\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"'=]{6,200}={0,2})/iy
 
@@ -201,6 +225,7 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "npm_",
     holds: form("npm_([A-Za-z0-9]{36})(?![A-Za-z0-9])", (value) => hasChecksum(value) || isRandom(value))
   },
+  { kind: "npm_token", begins: ":_(?:password|auth)\\s{0,2}=", holds: registryPassword },
   {
     kind: "pypi_token",
     begins: "pypi-Ag",
@@ -244,6 +269,26 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "hf_",
     // Letters only; 34 random ones are of both cases and rarely neighbours.
     holds: form("hf_([A-Za-z]{34})(?![A-Za-z0-9])", (value) => /[a-z]/.test(value) && isRandom(`0${value}`))
+  },
+  {
+    kind: "google_key",
+    begins: "AIzaSy",
+    // The key in the examples of Google Maps.
+    holds: form("AIzaSy((?!DaGmWKa4JsXZ)[\\w-]{33})(?![\\w-])")
+  },
+  { kind: "google_key", begins: "GOCSPX-", holds: form("GOCSPX-([\\w-]{28})(?![\\w-])") },
+  { kind: "sendgrid_key", begins: "SG\\.[\\w-]{22}\\.", holds: form("SG\\.[\\w-]{22}\\.([\\w-]{43})(?![\\w-])") },
+  { kind: "telegram_token", begins: ":AA[\\w-]{2}", holds: telegramToken },
+  {
+    kind: "discord_token",
+    begins: `(?<![\\w-])(?:${threeDigits}){5}`,
+    // The token in Discord's documentation.
+    holds: form(`(?!MTk4NjIyNDgzNDcxOTI1MjQ4)(?:${threeDigits}){5,6}[A-Za-z0-9]{0,3}\\.[\\w-]{6}\\.([\\w-]{27,38})(?![\\w-])`)
+  },
+  {
+    kind: "discord_token",
+    begins: "discord(?:app)?\\.com/api/webhooks/",
+    holds: form("discord(?:app)?\\.com/api/webhooks/\\d{17,20}/([\\w-]{60,80})(?![\\w-])")
   },
   {
     kind: "live_jwt",
