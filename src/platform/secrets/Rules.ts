@@ -39,7 +39,10 @@ export type SecretKind = keyof typeof secretKinds
 
 interface Rule {
   readonly kind: SecretKind
-  /** A regular expression that finds where a secret may begin. */
+  /**
+   * A regular expression that finds where a secret may begin. A beginning that is short also looks ahead: to be judged costs
+   * more than to be found.
+   */
   readonly begins: string
   /** `at` is the index of the beginning in the text. */
   readonly holds: (text: string, at: number, now: Date | undefined) => boolean
@@ -130,16 +133,16 @@ const isPassword = (password: string, user: string) => {
   if (password.length < 8) return false
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
   return (
+    (kinds >= 3 || (password.length >= 12 && kinds >= 2 && /\d/.test(password))) &&
     password !== user &&
-    !noPassword.test(password) &&
     !variable.test(password) &&
-    (kinds >= 3 || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
+    !noPassword.test(password)
   )
 }
 
 const schemes =
   /(?:^|[^a-z\d+.-])(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|nats|smtps?|ldaps?|s?ftp|https?|git|ssh)(?:\+[a-z\d]{1,12})?$/i
-const withPassword = /:\/\/([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{1,200})@[\w.[-]/y
+const credentials = /([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{8,200})@[\w.[-]/y
 
 const connection = /(?:\bhost|server|data source|dbname|database)\s{0,2}=|jdbc:\w{2,15}:|postgres(?:ql)?:\/\//gi
 const connections = remembered((text) => Array.from(text.matchAll(connection), ({ index }) => index))
@@ -218,7 +221,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "github_token",
-    begins: "gh[pousr]_",
+    begins: "gh[pousr]_(?=[A-Za-z0-9]{36})",
     holds: form("gh[pousr]_([A-Za-z0-9]{36})(?![A-Za-z0-9])", hasChecksum)
   },
   {
@@ -233,7 +236,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "npm_token",
-    begins: "npm_",
+    begins: "npm_(?=[A-Za-z0-9]{36})",
     holds: form("npm_([A-Za-z0-9]{36})(?![A-Za-z0-9])", (value) => hasChecksum(value) || isRandom(value))
   },
   { kind: "npm_token", begins: ":_(?:password|auth)\\s{0,2}=", holds: registryPassword },
@@ -262,8 +265,8 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "hooks\\.slack\\.com/(?:services|workflows|triggers)/",
     holds: form("hooks\\.slack\\.com/\\w{1,12}/[A-Z0-9]{8,14}/[A-Z0-9]{8,14}/([A-Za-z0-9]{20,30})(?![A-Za-z0-9])")
   },
-  { kind: "stripe_key", begins: "[sr]k_live_", holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])") },
-  { kind: "webhook_secret", begins: "whsec_", holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])") },
+  { kind: "stripe_key", begins: "[sr]k_live_(?=[A-Za-z0-9]{24})", holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])") },
+  { kind: "webhook_secret", begins: "whsec_(?=[A-Za-z0-9+/]{32})", holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])") },
   {
     kind: "aws_credentials",
     begins: "A[KS]IA[A-Z2-7]{16}",
@@ -277,19 +280,19 @@ export const rules: ReadonlyArray<Rule> = [
   { kind: "openai_key", begins: "T3BlbkFJ", holds: openAiKey },
   {
     kind: "hugging_face_token",
-    begins: "hf_",
+    begins: "hf_(?=[A-Za-z]{34})",
     // Letters only; 34 random ones are of both cases and rarely neighbours.
     holds: form("hf_([A-Za-z]{34})(?![A-Za-z0-9])", (value) => /[a-z]/.test(value) && isRandom(`0${value}`))
   },
   {
     kind: "google_key",
-    begins: "AIzaSy",
+    begins: "AIzaSy(?=[\\w-]{33})",
     // The key in the examples of Google Maps.
     holds: form("AIzaSy((?!DaGmWKa4JsXZ)[\\w-]{33})(?![\\w-])")
   },
-  { kind: "google_key", begins: "GOCSPX-", holds: form("GOCSPX-([\\w-]{28})(?![\\w-])") },
+  { kind: "google_key", begins: "GOCSPX-(?=[\\w-]{28})", holds: form("GOCSPX-([\\w-]{28})(?![\\w-])") },
   { kind: "sendgrid_key", begins: "SG\\.[\\w-]{22}\\.", holds: form("SG\\.[\\w-]{22}\\.([\\w-]{43})(?![\\w-])") },
-  { kind: "telegram_token", begins: ":AA[\\w-]{2}", holds: telegramToken },
+  { kind: "telegram_token", begins: ":AA(?=[\\w-]{33})", holds: telegramToken },
   {
     kind: "discord_token",
     begins: `(?<![\\w-])(?:${threeDigits}){5}`,
@@ -316,11 +319,12 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "connection_password",
-    begins: "://",
+    begins: "://(?=[^\\s:@/?#\"'`<>]{0,80}:[^\\s@/\"'`<>]{8})",
     holds: (text, at) => {
-      withPassword.lastIndex = at
-      const [, user = "", password = ""] = withPassword.exec(text) ?? []
-      return password !== "" && isPassword(password, user) && schemes.test(text.slice(Math.max(0, at - 30), at))
+      if (!schemes.test(text.slice(Math.max(0, at - 30), at))) return false
+      credentials.lastIndex = at + 3
+      const [, user = "", password = ""] = credentials.exec(text) ?? []
+      return isPassword(password, user)
     }
   },
   {
@@ -342,7 +346,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   ...kindOfOurs.map((kind) => ({
     kind,
-    begins: `${kind}_`,
+    begins: `${kind}_(?=[0-9A-Za-z]{49})`,
     // The examples of docs/protocol.md are sound tokens of small numbers.
     holds: (text: string, at: number) =>
       kindOf(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))
