@@ -4,7 +4,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFile
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, assert, beforeEach, describe, it } from "vitest"
-import { seal } from "../../../scripts/release.ts"
+import { seal } from "../../../scripts/supply-chain/release.ts"
 import { blocksUnder, read } from "../../support/run/Markdown.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "service-release-"))

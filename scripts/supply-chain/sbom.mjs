@@ -3,9 +3,9 @@
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
-import { bundledFolders } from "./bundle.mjs"
+import { bundledFolders } from "../bundle.mjs"
 
-const root = new URL("..", import.meta.url)
+const root = new URL("../..", import.meta.url)
 const { name } = JSON.parse(readFileSync(new URL("package.json", root), "utf8"))
 const { stderr, stdout, status } = spawnSync("npm", ["sbom", "--sbom-format=cyclonedx", "--package-lock-only"], {
   cwd: root,

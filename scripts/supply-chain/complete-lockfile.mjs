@@ -5,7 +5,7 @@
 // them, delete these entries and run `npm install`: npm writes their integrity.
 import { readFileSync, writeFileSync } from "node:fs"
 
-const file = new URL("../package-lock.json", import.meta.url)
+const file = new URL("../../package-lock.json", import.meta.url)
 const lock = JSON.parse(readFileSync(file, "utf8"))
 
 let added = 0

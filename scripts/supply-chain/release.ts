@@ -11,7 +11,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 
-const root = join(import.meta.dirname, "..")
+const root = join(import.meta.dirname, "../..")
 
 /** Writes SHA256SUMS of the files in a folder and, with a key, its signature. */
 export const seal = (folder: string, key?: string) => {
