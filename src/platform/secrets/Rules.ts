@@ -184,7 +184,8 @@ const registry = /:_(?:password|auth)\s{0,2}=\s{0,2}\\{0,3}["']?([A-Za-z0-9+/]{8
 const registryPassword = (text: string, at: number) => {
   registry.lastIndex = at
   const [, given = ""] = registry.exec(text) ?? []
-  const [, user = "", password = ""] = /^(?:([^:]*):)?(.*)$/.exec(Buffer.from(given, "base64").toString()) ?? []
+  const [, user = "", password = ""] =
+    /^(?:([^:]{0,300}):)?(.{0,300})$/.exec(Buffer.from(given, "base64").toString()) ?? []
   return isPassword(password, user)
 }
 
@@ -265,8 +266,16 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "hooks\\.slack\\.com/(?:services|workflows|triggers)/",
     holds: form("hooks\\.slack\\.com/\\w{1,12}/[A-Z0-9]{8,14}/[A-Z0-9]{8,14}/([A-Za-z0-9]{20,30})(?![A-Za-z0-9])")
   },
-  { kind: "stripe_key", begins: "[sr]k_live_(?=[A-Za-z0-9]{24})", holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])") },
-  { kind: "webhook_secret", begins: "whsec_(?=[A-Za-z0-9+/]{32})", holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])") },
+  {
+    kind: "stripe_key",
+    begins: "[sr]k_live_(?=[A-Za-z0-9]{24})",
+    holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])")
+  },
+  {
+    kind: "webhook_secret",
+    begins: "whsec_(?=[A-Za-z0-9+/]{32})",
+    holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])")
+  },
   {
     kind: "aws_credentials",
     begins: "A[KS]IA[A-Z2-7]{16}",
@@ -297,7 +306,9 @@ export const rules: ReadonlyArray<Rule> = [
     kind: "discord_token",
     begins: `(?<![\\w-])(?:${threeDigits}){5}`,
     // The token in Discord's documentation.
-    holds: form(`(?!MTk4NjIyNDgzNDcxOTI1MjQ4)(?:${threeDigits}){5,6}[A-Za-z0-9]{0,3}\\.[\\w-]{6}\\.([\\w-]{27,38})(?![\\w-])`)
+    holds: form(
+      `(?!MTk4NjIyNDgzNDcxOTI1MjQ4)(?:${threeDigits}){5,6}[A-Za-z0-9]{0,3}\\.[\\w-]{6}\\.([\\w-]{27,38})(?![\\w-])`
+    )
   },
   {
     kind: "discord_token",
@@ -309,8 +320,8 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "(?<![\\w-])eyJ",
     holds: (text, at, now) => {
       jwt.lastIndex = at
-      const [, header = "", payload = ""] = jwt.exec(text) ?? []
-      if (now === undefined || !/"alg"\s{0,9}:/.test(decoded(header))) return false
+      const [, header, payload = ""] = jwt.exec(text) ?? []
+      if (now === undefined || header === undefined || !/"alg"\s{0,9}:/.test(decoded(header))) return false
       const claims = decoded(payload)
       const [, exp = "0"] = /"exp"\s{0,9}:\s{0,9}(\d{1,15})/.exec(claims) ?? []
       // Supabase's local stack has the same keys everywhere.

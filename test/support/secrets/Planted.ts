@@ -91,10 +91,7 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["telegram_token", () => `https://api.telegram.org/bot${of("123456789", 9)}:AA${of(`${base62}_-`, 32)}7/getMe`],
     ["discord_token", () => `${bot(18)}.${of(base62, 6)}.${of(`${base62}_-`, 26)}7`],
     ["discord_token", () => `${bot(19)}.${of(base62, 6)}.${of(`${base62}_-`, 37)}7`],
-    [
-      "discord_token",
-      () => `https://discord.com/api/webhooks/${of("123456789", 19)}/${of(`${base62}_-`, 67)}7`
-    ],
+    ["discord_token", () => `https://discord.com/api/webhooks/${of("123456789", 19)}/${of(`${base62}_-`, 67)}7`],
     ["live_jwt", jwt],
     ["connection_password", () => `postgres://shop:${password()}@db.internal:5432/shop`],
     ["connection_password", () => `mongodb+srv://app:${password()}@cluster0.${of(lower, 5)}.mongodb.net/shop`],
