@@ -312,10 +312,19 @@ const beginnings = all(
   `.eyJ${"x".repeat(17)}`,
   `.${Buffer.from('{"alg": 1234567').toString("base64url")}`,
   // Runs in which a rule reads to the end from each beginning, and judges what it has read.
-  ...["glpat-", "glpat-1", "xoxb-", "xoxb-1a", "sk-ant-aa00-"].map(
-    (begins) => `${begins.repeat(110 / begins.length)} `
+  ...["glpat-", "glpat-1", "xoxb-", "xoxb-1a", "sk-ant-aa00-"].flatMap((begins) =>
+    [110, 240].map((length) => `${begins.repeat(length / begins.length)} `)
   ),
-  `${"glpat-aBcDeFgHiJ1234567890kLmN-EXAMPLE-".repeat(7)} `
+  `${"glpat-aBcDeFgHiJ1234567890kLmN-EXAMPLE-".repeat(7)} `,
+  ...[
+    "hf_",
+    `hf_${"a".repeat(34)} `,
+    `npm_${"a".repeat(36)} `,
+    `sbt_${"z".repeat(49)} `,
+    ":AA",
+    `1:AA${"a".repeat(33)} `
+  ],
+  ...["://a:aA1!bbbb@b ", "http://a:aaaaaaaa@b ", "/:_auth=YWFhYWFhYWE= ", "MTIzMTIzMTIzMTIzMTIz."]
 )
 
 /** What reads text by more than one expression. */

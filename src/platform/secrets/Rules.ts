@@ -26,6 +26,10 @@ export const secretKinds = {
   openai_key: "OpenAI key",
   anthropic_key: "Anthropic key",
   hugging_face_token: "Hugging Face token",
+  google_key: "Google key",
+  sendgrid_key: "SendGrid key",
+  telegram_token: "Telegram token",
+  discord_token: "Discord token",
   live_jwt: "JWT that has not expired",
   connection_password: "connection string with a password",
   ...tokensOfOurs
@@ -35,7 +39,10 @@ export type SecretKind = keyof typeof secretKinds
 
 interface Rule {
   readonly kind: SecretKind
-  /** A regular expression that finds where a secret may begin. */
+  /**
+   * A regular expression that finds where a secret may begin. A beginning that is short also looks ahead: to be judged costs
+   * more than to be found.
+   */
   readonly begins: string
   /** `at` is the index of the beginning in the text. */
   readonly holds: (text: string, at: number, now: Date | undefined) => boolean
@@ -50,6 +57,13 @@ const form = (source: string, accepts: (value: string, whole: string) => boolean
     return match !== null && accepts(match[1] ?? "", match[0])
   }
 }
+
+/**
+ * A value of such characters, in the first group of its form. It ends before another beginning: however many of these stand
+ * in a row, each character is read and judged once.
+ */
+const upTo = (begins: string, characters: string, length: string) =>
+  `(?=((?:(?!${begins})[${characters}]){${length}}))\\1(?!(?!${begins})[${characters}])`
 
 const seen = new Uint8Array(128)
 
@@ -119,16 +133,16 @@ const isPassword = (password: string, user: string) => {
   if (password.length < 8) return false
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
   return (
+    (kinds >= 3 || (password.length >= 12 && kinds >= 2 && /\d/.test(password))) &&
     password !== user &&
-    !noPassword.test(password) &&
     !variable.test(password) &&
-    (kinds >= 3 || (password.length >= 12 && kinds >= 2 && /\d/.test(password)))
+    !noPassword.test(password)
   )
 }
 
 const schemes =
   /(?:^|[^a-z\d+.-])(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sqlserver|clickhouse|cockroachdb|nats|smtps?|ldaps?|s?ftp|https?|git|ssh)(?:\+[a-z\d]{1,12})?$/i
-const withPassword = /:\/\/([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{1,200})@[\w.[-]/y
+const credentials = /([^\s:@/?#"'`<>]{0,80}):([^\s@/"'`<>]{8,200})@[\w.[-]/y
 
 const connection = /(?:\bhost|server|data source|dbname|database)\s{0,2}=|jdbc:\w{2,15}:|postgres(?:ql)?:\/\//gi
 const connections = remembered((text) => Array.from(text.matchAll(connection), ({ index }) => index))
@@ -154,8 +168,33 @@ const openAiKey = (text: string, at: number) => {
   return before !== undefined && isRandom(before + rest)
 }
 
+/** A token of a bot begins with its number. */
+const telegramRest = /:(?=(AA[\w-]{33}))\1(?![\w-])/y
+const telegramToken = (text: string, at: number) => {
+  telegramRest.lastIndex = at
+  const [, rest = ""] = telegramRest.exec(text) ?? []
+  return isRandom(rest) && /(?<![\w-])(?:bot)?\d{8,12}$/.test(text.slice(Math.max(0, at - 16), at))
+}
+
+/** Three digits in base64. A token of Discord begins with the number of its account, of 17 to 20 digits. */
+const threeDigits = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
+
+/** What `.npmrc` holds for a registry without tokens: a password, or a name and a password, in base64. */
+const registry = /:_(?:password|auth)\s{0,2}=\s{0,2}\\{0,3}["']?([A-Za-z0-9+/]{8,300}={0,2})/y
+const registryPassword = (text: string, at: number) => {
+  registry.lastIndex = at
+  const [, given = ""] = registry.exec(text) ?? []
+  const [, user = "", password = ""] =
+    /^(?:([^:]{0,300}):)?(.{0,300})$/.exec(Buffer.from(given, "base64").toString()) ?? []
+  return isPassword(password, user)
+}
+
 /** Without `=` but at the end, so that no value has the beginning of another one. */
 const named = /\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"'=]{6,200}={0,2})/iy
+
+const gitLab = "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-"
+const slack = "xox[abeoprs]-"
+const anthropic = "sk-ant-"
 
 /** A 40-character AWS secret stands somewhere in a text that has a key id. */
 const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
@@ -183,7 +222,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "github_token",
-    begins: "gh[pousr]_",
+    begins: "gh[pousr]_(?=[A-Za-z0-9]{36})",
     holds: form("gh[pousr]_([A-Za-z0-9]{36})(?![A-Za-z0-9])", hasChecksum)
   },
   {
@@ -193,14 +232,15 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "gitlab_token",
-    begins: "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-",
-    holds: form("gl[a-z]{2,5}-(?=([A-Za-z0-9_-]{20,300}))\\1(?![A-Za-z0-9_-])")
+    begins: gitLab,
+    holds: form(`${gitLab}${upTo(gitLab, "A-Za-z0-9_-", "20,300")}`)
   },
   {
     kind: "npm_token",
-    begins: "npm_",
+    begins: "npm_(?=[A-Za-z0-9]{36})",
     holds: form("npm_([A-Za-z0-9]{36})(?![A-Za-z0-9])", (value) => hasChecksum(value) || isRandom(value))
   },
+  { kind: "npm_token", begins: ":_(?:password|auth)\\s{0,2}=", holds: registryPassword },
   {
     kind: "pypi_token",
     begins: "pypi-Ag",
@@ -210,8 +250,8 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "slack_token",
-    begins: "xox[abeoprs]-",
-    holds: form("xox[abeoprs](?:\\.xox[bp])?-(?=([A-Za-z0-9-]{20,250}))\\1(?![A-Za-z0-9-])", (value) => {
+    begins: slack,
+    holds: form(`${slack}${upTo(slack, "A-Za-z0-9-", "20,250")}`, (value) => {
       const secret = value.replace(/^(?:\d{1,14}-){0,4}/, "")
       return secret.length >= 20 && isRandom(secret)
     })
@@ -226,8 +266,16 @@ export const rules: ReadonlyArray<Rule> = [
     begins: "hooks\\.slack\\.com/(?:services|workflows|triggers)/",
     holds: form("hooks\\.slack\\.com/\\w{1,12}/[A-Z0-9]{8,14}/[A-Z0-9]{8,14}/([A-Za-z0-9]{20,30})(?![A-Za-z0-9])")
   },
-  { kind: "stripe_key", begins: "[sr]k_live_", holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])") },
-  { kind: "webhook_secret", begins: "whsec_", holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])") },
+  {
+    kind: "stripe_key",
+    begins: "[sr]k_live_(?=[A-Za-z0-9]{24})",
+    holds: form("[sr]k_live_([A-Za-z0-9]{24,250})(?![A-Za-z0-9])")
+  },
+  {
+    kind: "webhook_secret",
+    begins: "whsec_(?=[A-Za-z0-9+/]{32})",
+    holds: form("whsec_([A-Za-z0-9+/]{32,90}={0,2})(?![A-Za-z0-9+/=])")
+  },
   {
     kind: "aws_credentials",
     begins: "A[KS]IA[A-Z2-7]{16}",
@@ -235,23 +283,45 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "anthropic_key",
-    begins: "sk-ant-",
-    holds: form("sk-ant-[a-z]{2,8}\\d\\d-(?=([\\w-]{80,130}))\\1(?![\\w-])")
+    begins: anthropic,
+    holds: form(`${anthropic}[a-z]{2,8}\\d\\d-${upTo(anthropic, "\\w-", "80,130")}`)
   },
   { kind: "openai_key", begins: "T3BlbkFJ", holds: openAiKey },
   {
     kind: "hugging_face_token",
-    begins: "hf_",
+    begins: "hf_(?=[A-Za-z]{34})",
     // Letters only; 34 random ones are of both cases and rarely neighbours.
     holds: form("hf_([A-Za-z]{34})(?![A-Za-z0-9])", (value) => /[a-z]/.test(value) && isRandom(`0${value}`))
+  },
+  {
+    kind: "google_key",
+    begins: "AIzaSy(?=[\\w-]{33})",
+    // The key in the examples of Google Maps.
+    holds: form("AIzaSy((?!DaGmWKa4JsXZ)[\\w-]{33})(?![\\w-])")
+  },
+  { kind: "google_key", begins: "GOCSPX-(?=[\\w-]{28})", holds: form("GOCSPX-([\\w-]{28})(?![\\w-])") },
+  { kind: "sendgrid_key", begins: "SG\\.[\\w-]{22}\\.", holds: form("SG\\.[\\w-]{22}\\.([\\w-]{43})(?![\\w-])") },
+  { kind: "telegram_token", begins: ":AA(?=[\\w-]{33})", holds: telegramToken },
+  {
+    kind: "discord_token",
+    begins: `(?<![\\w-])(?:${threeDigits}){5}`,
+    // The token in Discord's documentation.
+    holds: form(
+      `(?!MTk4NjIyNDgzNDcxOTI1MjQ4)(?:${threeDigits}){5,6}[A-Za-z0-9]{0,3}\\.[\\w-]{6}\\.([\\w-]{27,38})(?![\\w-])`
+    )
+  },
+  {
+    kind: "discord_token",
+    begins: "discord(?:app)?\\.com/api/webhooks/",
+    holds: form("discord(?:app)?\\.com/api/webhooks/\\d{17,20}/([\\w-]{60,80})(?![\\w-])")
   },
   {
     kind: "live_jwt",
     begins: "(?<![\\w-])eyJ",
     holds: (text, at, now) => {
       jwt.lastIndex = at
-      const [, header = "", payload = ""] = jwt.exec(text) ?? []
-      if (now === undefined || !/"alg"\s{0,9}:/.test(decoded(header))) return false
+      const [, header, payload = ""] = jwt.exec(text) ?? []
+      if (now === undefined || header === undefined || !/"alg"\s{0,9}:/.test(decoded(header))) return false
       const claims = decoded(payload)
       const [, exp = "0"] = /"exp"\s{0,9}:\s{0,9}(\d{1,15})/.exec(claims) ?? []
       // Supabase's local stack has the same keys everywhere.
@@ -260,11 +330,12 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "connection_password",
-    begins: "://",
+    begins: "://(?=[^\\s:@/?#\"'`<>]{0,80}:[^\\s@/\"'`<>]{8})",
     holds: (text, at) => {
-      withPassword.lastIndex = at
-      const [, user = "", password = ""] = withPassword.exec(text) ?? []
-      return password !== "" && isPassword(password, user) && schemes.test(text.slice(Math.max(0, at - 30), at))
+      if (!schemes.test(text.slice(Math.max(0, at - 30), at))) return false
+      credentials.lastIndex = at + 3
+      const [, user = "", password = ""] = credentials.exec(text) ?? []
+      return isPassword(password, user)
     }
   },
   {
@@ -286,7 +357,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   ...kindOfOurs.map((kind) => ({
     kind,
-    begins: `${kind}_`,
+    begins: `${kind}_(?=[0-9A-Za-z]{49})`,
     // The examples of docs/protocol.md are sound tokens of small numbers.
     holds: (text: string, at: number) =>
       kindOf(text.slice(at, at + 53)) === kind && !/^0{42}[1-9]/.test(text.slice(at + 4, at + 47))

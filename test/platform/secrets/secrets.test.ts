@@ -117,6 +117,29 @@ describe("a secret", () => {
     assert.isUndefined(findSecret(`${known}\n${hash("sha1", "commit")}`, now))
   })
 
+  it.each([
+    // In pieces, so that no scanner of repositories reports them.
+    ["Discord", ["MTk4NjIyNDgzNDcxOTI1MjQ4", "Cl2FMQ", "ZnCjm1XVW7vRze4b7Cq4se7kKWs"].join(".")],
+    ["Google", `AIzaSy${"DaGmWKa4JsXZ-HjGw7ISLn_3namBGewQe"}`],
+    ["Telegram", `110201543:${"AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw"}`]
+  ])("is not the example in the documentation of %s", (_, example) => {
+    assert.isUndefined(findSecret(example, now))
+  })
+
+  it.each(["q1w2e3r4t5", "ci:test1234", "AbCd"])("is no password for a registry that looks like none: %s", (given) => {
+    assert.isUndefined(findSecret(`//npm.shop.test/:_auth=${Buffer.from(given).toString("base64")}`, now))
+  })
+
+  it.each([
+    ["gitlab_token", "glpat-"],
+    ["slack_token", "xoxb-"],
+    ["anthropic_key", "sk-ant-"]
+  ])("of the kind %s is found before and behind another %s", (wanted, beginning) => {
+    const { secret } = all.find(({ kind }) => kind === wanted)!
+    for (const text of [`${secret}-${beginning}`, `${beginning}${"x".repeat(30)}${secret}`])
+      assert.strictEqual(findSecret(text, now), wanted, text)
+  })
+
   it("is no id of an OAuth client", () => {
     const id = Redacted.value(format("sci", Buffer.alloc(32, "client")))
     assert.isUndefined(findSecret(`The client ${id} may sign in.`, now))

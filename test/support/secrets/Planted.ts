@@ -1,5 +1,5 @@
 /**
- * 200 secrets in the forms that people paste. They are made here, with random values and sound checksums: the repository
+ * Secrets in the forms that people paste. They are made here, with random values and sound checksums: the repository
  * holds none, so no scanner of repositories reports it.
  */
 import { generateKeyPairSync, type KeyObject } from "node:crypto"
@@ -50,6 +50,7 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
   const pgp = () =>
     `-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n${of(`${base62}+/`, 600).replaceAll(/(.{64})/g, "$1\n")}\n-----END PGP PRIVATE KEY BLOCK-----`
   const aws = () => [`AKIA${of("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)}`, of(`${base62}+/`, 40)]
+  const bot = (digits: number) => Buffer.from(of("123456789", digits)).toString("base64url")
   const password = () => `${of(lower, 5)}${of(upper, 3)}${of(numbers, 4)}${of(lower, 4)}`
 
   const forms: ReadonlyArray<readonly [kind: SecretKind, secret: () => string]> = [
@@ -67,6 +68,8 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["gitlab_token", () => `glpat-${of(`${base62}_-`, 19)}7`],
     ["gitlab_token", () => `glpat-${of(`${base62}_-`, 27)}.01.${of(numbers + lower, 9).slice(2)}`],
     ["npm_token", () => checked("npm_")],
+    ["npm_token", () => `//npm.shop.test/:_password="${Buffer.from(password()).toString("base64")}"`],
+    ["npm_token", () => `//npm.shop.test/:_auth = ${Buffer.from(`ci:${password()}`).toString("base64")}`],
     ["pypi_token", () => `pypi-AgEIcHlwaS5vcmc${of(`${base62}_-`, 150)}`],
     ["slack_token", () => `xoxb-${of(numbers, 12)}-${of(numbers, 13)}-${of(base62, 24)}`],
     [
@@ -81,6 +84,14 @@ export const planted = (now: Date, seed = 1): ReadonlyArray<Planted> => {
     ["openai_key", () => `sk-proj-${of(`${base62}_-`, 74)}T3BlbkFJ${of(`${base62}_-`, 73)}7`],
     ["anthropic_key", () => `sk-ant-api03-${of(`${base62}_-`, 93)}AA`],
     ["hugging_face_token", () => `hf_${of(lower + upper, 34)}`],
+    ["google_key", () => `AIzaSy${of(`${base62}_-`, 32)}7`],
+    ["google_key", () => `GOCSPX-${of(`${base62}_-`, 27)}7`],
+    ["sendgrid_key", () => `SG.${of(`${base62}_-`, 22)}.${of(`${base62}_-`, 42)}7`],
+    ["telegram_token", () => `${of("123456789", 10)}:AA${of(`${base62}_-`, 32)}7`],
+    ["telegram_token", () => `https://api.telegram.org/bot${of("123456789", 9)}:AA${of(`${base62}_-`, 32)}7/getMe`],
+    ["discord_token", () => `${bot(18)}.${of(base62, 6)}.${of(`${base62}_-`, 26)}7`],
+    ["discord_token", () => `${bot(19)}.${of(base62, 6)}.${of(`${base62}_-`, 37)}7`],
+    ["discord_token", () => `https://discord.com/api/webhooks/${of("123456789", 19)}/${of(`${base62}_-`, 67)}7`],
     ["live_jwt", jwt],
     ["connection_password", () => `postgres://shop:${password()}@db.internal:5432/shop`],
     ["connection_password", () => `mongodb+srv://app:${password()}@cluster0.${of(lower, 5)}.mongodb.net/shop`],
