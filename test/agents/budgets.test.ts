@@ -324,7 +324,7 @@ layer(Service.layer)("a limit on calls at once", (it) => {
       const agent = yield* agentWith({ concurrent_calls: 1 })
       const [task, waited] = [yield* agent.task("Task"), yield* agent.task("Waited")]
       const wait = (version: number) =>
-        Effect.forkChild(agent.call("task_wait", { id: waited.id, version, timeout_seconds: 5 }))
+        Effect.forkChild(agent.call("task_wait", { id: waited.id, version, timeout_seconds: 1 }))
       const waiting = yield* wait(waited.version)
       yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
       yield* whileLocked(
