@@ -568,7 +568,10 @@ describe("text of others is read in linear time", () => {
     const list = of(["", "- what the team decided\n", ""])
     const table = `${"|a".repeat(181)}\n${"|-".repeat(181)}\n${"|\n".repeat(361)}\n`
     const reference = `[a]: mailto:${"&".repeat(8 * kib)}\n\n`
-    for (const worst of [["", table, ""], [reference, "[a] ", ""]] satisfies ReadonlyArray<Worst>)
+    for (const worst of [
+      ["", table, ""],
+      [reference, "[a] ", ""]
+    ] satisfies ReadonlyArray<Worst>)
       assert.isBelow(of(worst), 20 * list, worst[0].slice(0, 20))
   })
 

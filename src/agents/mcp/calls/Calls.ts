@@ -52,12 +52,7 @@ export class Calls extends Context.Service<
   Calls,
   {
     /** The caller has checked that the actor's role and scopes allow the tool. */
-    readonly call: (
-      actor: Actor,
-      name: ToolName,
-      given: Given,
-      count: CountAnswer
-    ) => Effect.Effect<CallToolResult>
+    readonly call: (actor: Actor, name: ToolName, given: Given, count: CountAnswer) => Effect.Effect<CallToolResult>
   }
 >()("service/mcp/Calls") {
   static readonly layer = Layer.effect(
