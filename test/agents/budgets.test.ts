@@ -319,6 +319,32 @@ layer(Service.layer)("a limit on calls at once", (it) => {
     })
   )
 
+  it.effect("is one on what comes before and after the wait of task_wait", () =>
+    Effect.gen(function* () {
+      const agent = yield* agentWith({ concurrent_calls: 1 })
+      const [task, waited] = [yield* agent.task("Task"), yield* agent.task("Waited")]
+      const wait = (version: number) =>
+        Effect.forkChild(agent.call("task_wait", { id: waited.id, version, timeout_seconds: 1 }))
+      const waiting = yield* wait(waited.version)
+      yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+      yield* whileLocked(
+        task.id,
+        Effect.gen(function* () {
+          const first = yield* Effect.forkChild(agent.update(task, { title: "changed" }))
+          yield* waitingForLock
+          const malformed = yield* wait(-1)
+          for (const call of [malformed, waiting]) {
+            const { code, details } = yield* inTestTime(call)
+            assert.strictEqual(code, "limit_exceeded")
+            assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 1 })
+          }
+          yield* Effect.forkChild(Fiber.join(first))
+        })
+      )
+      assert.strictEqual((yield* inTestTime(yield* wait(-1))).code, "invalid_request")
+    })
+  )
+
   it.effect("leaves connections to other projects, however many credentials the calls have", () =>
     Effect.gen(function* () {
       const agent = yield* agentWith({})

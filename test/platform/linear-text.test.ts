@@ -569,6 +569,21 @@ describe("text of others is read in linear time", () => {
     for (const worst of beginnings) assert.isBelow(of(worst), 35 * prose, JSON.stringify(worst))
   })
 
+  it("no Markdown costs a page much more than a list does", () => {
+    const of = (worst: Worst) => {
+      const text = textFor(worst, entry)
+      return millisecondsOf(() => markdown(text), 3)
+    }
+    const list = of(["", "- what the team decided\n", ""])
+    const table = `${"|a".repeat(181)}\n${"|-".repeat(181)}\n${"|\n".repeat(361)}\n`
+    const reference = `[a]: mailto:${"&".repeat(8 * kib)}\n\n`
+    for (const worst of [
+      ["", table, ""],
+      [reference, "[a] ", ""]
+    ] satisfies ReadonlyArray<Worst>)
+      assert.isBelow(of(worst), 20 * list, worst[0].slice(0, 20))
+  })
+
   it("a cycle of tasks", () => {
     const waits = (tasks: number) =>
       new Map(

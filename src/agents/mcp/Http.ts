@@ -50,6 +50,11 @@ import { isWaiting, toolFor, type ToolName, tools } from "./Tools.ts"
 
 const largestBatch = 50
 const rate = { perSecond: 50, burst: 500 }
+/**
+ * A body counts as a message for so many values, too: the SDK takes microseconds for each. A call with all its arguments
+ * has fewer.
+ */
+const valuesOfMessage = 200
 /** Signing in again makes another credential, so the messages of a project are limited, too. */
 const projectRate = { perSecond: 200, burst: 2000 }
 
@@ -220,22 +225,23 @@ const routes = Effect.gen(function* () {
     // A chunked body counts by its size, too, once that is known.
     const chunked = request.headers["content-length"] === undefined
     if (chunked && Option.isSome(text)) yield* limit(actor, key, smallBodies(text.value.length) - 1)
-    const body = Option.flatMap(text, parse)
-    if (Option.isNone(body)) return notJson
-    const messages = messagesOf(body.value)
+    const parsed = Option.flatMap(text, parse)
+    if (Option.isNone(parsed)) return notJson
+    const { body, values } = parsed.value
+    const messages = messagesOf(body)
     if (messages.length > largestBatch) return yield* tooManyMessages
     // A call that waits would hold the memory of its neighbours, and of a large body, for as long as it waits.
     if (messages.some(callsWaiting) && (messages.length > 1 || Option.exists(text, isLarge))) return yield* waitsAlone
-    yield* limit(actor, key, Math.max(0, messages.length - 1))
+    yield* limit(actor, key, Math.max(1, messages.length, Math.ceil(values / valuesOfMessage)) - 1)
     yield* checkScopes(access, actor, messages)
     const call = (count: CountAnswer) => (name: ToolName, given: Readonly<Record<string, unknown>>) => {
       const called = calls.call(actor, name, given, count)
       return isWaiting(tools[name]) ? Effect.flatMap(called, (result) => stillAllowed(request, result)) : called
     }
-    const plain = shortcuts ? plainCall(request.headers, body.value, actor.role) : undefined
+    const plain = shortcuts ? plainCall(request.headers, body, actor.role) : undefined
     return yield* memory.answers(actor, messages.length, request, (count) =>
       plain === undefined
-        ? exchangeWithSdk(sdk, request, body.value, actor, call(count), resource)
+        ? exchangeWithSdk(sdk, request, body, actor, call(count), resource)
         : Effect.map(call(count)(plain.name, plain.given), (result) => resultOf(plain, result, serverInfo))
     )
   })

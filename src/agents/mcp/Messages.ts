@@ -10,11 +10,21 @@ const maxDepth = 64
  */
 const maxValues = 10_000
 
-/** None if the text is not JSON, is nested too deeply or has too many values. */
-export const parse = (text: string): Option.Option<unknown> =>
-  isExcessive(text) ? Option.none() : Result.getSuccess(Result.try(() => JSON.parse(text) as unknown))
+interface Body {
+  readonly body: unknown
+  /** Objects, arrays and commas: about as many as there are values. */
+  readonly values: number
+}
 
-const isExcessive = (text: string) => {
+/** None if the text is not JSON, is nested too deeply or has too many values. */
+export const parse = (text: string): Option.Option<Body> => {
+  const values = countValues(text)
+  if (values === undefined) return Option.none()
+  return Result.getSuccess(Result.try((): Body => ({ body: JSON.parse(text), values })))
+}
+
+/** Undefined if there are too many, or they are nested too deeply. */
+const countValues = (text: string): number | undefined => {
   let depth = 0
   let values = 0
   let quoted = false
@@ -27,14 +37,14 @@ const isExcessive = (text: string) => {
     else if (character === 0x7b || character === 0x5b) {
       depth += 1
       values += 1
-      if (depth > maxDepth || values > maxValues) return true
+      if (depth > maxDepth || values > maxValues) return undefined
     } else if (character === 0x7d || character === 0x5d) depth -= 1
     else if (character === 0x2c) {
       values += 1
-      if (values > maxValues) return true
+      if (values > maxValues) return undefined
     }
   }
-  return false
+  return values
 }
 
 /** The messages of a body. In revision 2025-03-26 a body can be a batch. */

@@ -14,19 +14,55 @@ import { prose } from "./Parts.ts"
 
 /** Where the parser stops descending, and drops what is deeper: such a text is shown as it is. */
 const maxNesting = 20
-/** Markup that is longer than this shows a text as it is. Short rows of a wide table are the worst: 2 B make 1 KiB. */
+/** Markup that is longer than this shows a text as it is. */
 const maxMarkup = 64 * 1024
+/**
+ * How many tokens more than characters a text may have; otherwise it is shown as it is. Ordinary Markdown has fewer, but a
+ * row of a table fills all columns: 16 KiB of `|` would make two million.
+ */
+const moreTokens = 200
+
+class TooManyTokens extends Error {}
 
 const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, breaks: true })
 parser.set({ maxNesting })
 // Every address is parsed as a link, and `destination` decides: a link that is not shown as one still shows its text.
 parser.validateLink = () => true
 
+parser.block.State = class extends parser.block.State {
+  override push(...given: Parameters<InstanceType<typeof parser.block.State>["push"]>) {
+    if (this.tokens.length > this.src.length + moreTokens) throw new TooManyTokens()
+    return super.push(...given)
+  }
+}
+
 export const markdown = (text: string): Html => {
-  const tokens = parser.parse(text, {})
-  if (tokens.some(({ level }) => level >= maxNesting - 1)) return prose(text)
+  const tokens = parsed(text)
+  if (tokens === undefined) return prose(text)
   const shown = html`<div class="md">${render(tokens)}</div>`
   return shown.text.length > maxMarkup ? prose(text) : shown
+}
+
+/** Undefined if the structure of the text would cost too much. */
+const parsed = (text: string) => {
+  try {
+    const tokens = parser.parse(text, {})
+    const isSmall = addressesIn(tokens) <= maxMarkup && tokens.every(({ level }) => level < maxNesting - 1)
+    return isSmall ? tokens : undefined
+  } catch (error) {
+    if (error instanceof TooManyTokens) return undefined
+    throw error
+  }
+}
+
+/** The characters of all addresses: a reference repeats its address at each use. */
+const addressesIn = (tokens: ReadonlyArray<Token>): number => {
+  let characters = 0
+  for (const { attrs, children } of tokens) {
+    for (const [, value] of attrs ?? []) characters += String(value).length
+    if (children !== null) characters += addressesIn(children)
+  }
+  return characters
 }
 
 /** Renders from the inside out: a closing token wraps what came since its opening one. */

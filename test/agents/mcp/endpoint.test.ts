@@ -470,6 +470,21 @@ layer(Service.layer)("the MCP endpoint", (it) => {
     })
   )
 
+  it.effect("a body counts by its values, too", () =>
+    Effect.gen(function* () {
+      const a = (yield* agent).at(yield* instance({ SERVICE_RATE_LIMITS: "on" }))
+      const x = Array.from({ length: 7_990 }, () => 0)
+      const body = { ...ping, params: { _meta: { x } } }
+      const post = send(`${a.url}/mcp`, { bearer: a.token, headers: accept, body })
+      // 40 of 500 messages for each.
+      const statuses = yield* Effect.replicateEffect(post, 13)
+      assert.deepStrictEqual(
+        statuses.map(({ status }) => status),
+        [...Array.from({ length: 12 }, () => 200), 429]
+      )
+    })
+  )
+
   const colleagueOf = Effect.fnUntraced(function* (one: Agent) {
     return new Agent({ ...one, token: yield* issueToken(yield* Service, one.project_id) })
   })

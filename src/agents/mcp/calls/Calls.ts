@@ -3,7 +3,7 @@
  * 7.4).
  *
  * 1. The call waits for its turn, within the limits of the project: what follows costs time, and a refusal of step 2 an
- *    audit row.
+ *    audit row. A tool that waits has a turn for what comes before its wait and one for what comes after.
  * 2. If the tool writes, write_context is checked before the other arguments are read.
  * 3. The arguments are decoded, and refused if a text contains a secret (spec 1.5), or characters that control, reorder or
  *    hide text. The tool runs.
@@ -43,6 +43,8 @@ import { failure, refuse } from "../Errors.ts"
 import { inputSchemas } from "../ToolList.ts"
 import { isWaiting, type Services, type Tool, type ToolName, tools } from "../Tools.ts"
 
+type Given = Readonly<Record<string, unknown>>
+
 /** `run` of any row. Its input type is erased; `codecs` decodes the input with the schema of the same row. */
 type Run = (services: Services, actor: Actor, input: unknown) => Effect.Effect<unknown, Refusal>
 
@@ -50,12 +52,7 @@ export class Calls extends Context.Service<
   Calls,
   {
     /** The caller has checked that the actor's role and scopes allow the tool. */
-    readonly call: (
-      actor: Actor,
-      name: ToolName,
-      given: Readonly<Record<string, unknown>>,
-      count: CountAnswer
-    ) => Effect.Effect<CallToolResult>
+    readonly call: (actor: Actor, name: ToolName, given: Given, count: CountAnswer) => Effect.Effect<CallToolResult>
   }
 >()("service/mcp/Calls") {
   static readonly layer = Layer.effect(
@@ -79,24 +76,37 @@ export class Calls extends Context.Service<
       const clock = yield* DatabaseClock
       const { resource } = services.settings
 
-      const call = (actor: Actor, name: ToolName, given: Readonly<Record<string, unknown>>, countAnswer: CountAnswer) =>
-        Effect.gen(function* () {
-          const { write_context, ...rest } = given
-          const { run, writes } = tools[name]
-          if (writes) {
-            yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
-          }
-          const input = yield* decoded(name, writes ? rest : given)
-          const secret = secretIn(rest, yield* clock.now)
-          if (secret !== undefined) return yield* secret
-          const output = yield* (run as Run)(services, actor, input)
-          const structuredContent = shown(yield* encoded(name, output))
-          const text = JSON.stringify(structuredContent)
-          const fits = yield* countAnswer(sentBytes(text), writes)
-          if (!fits) return yield* answersInUse(tokenShare)
-          return success(structuredContent, text)
-        }).pipe(
-          isWaiting(tools[name]) ? (waiting) => waiting : budget.admit(actor, tools[name]),
+      const judge = Effect.fnUntraced(function* (actor: Actor, name: ToolName, given: Given) {
+        const { write_context, ...rest } = given
+        const { writes } = tools[name]
+        if (writes) {
+          yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
+        }
+        const input = yield* decoded(name, writes ? rest : given)
+        const secret = secretIn(rest, yield* clock.now)
+        return secret === undefined ? input : yield* secret
+      })
+
+      const answer = Effect.fnUntraced(function* (name: ToolName, output: unknown, countAnswer: CountAnswer) {
+        const structuredContent = shown(yield* encoded(name, output))
+        const text = JSON.stringify(structuredContent)
+        const fits = yield* countAnswer(sentBytes(text), tools[name].writes)
+        if (!fits) return yield* answersInUse(tokenShare)
+        return success(structuredContent, text)
+      })
+
+      const call = (actor: Actor, name: ToolName, given: Given, countAnswer: CountAnswer) => {
+        const turn = budget.admit(actor, tools[name])
+        const run = (input: unknown) => (tools[name].run as Run)(services, actor, input)
+        const answered = (output: unknown) => answer(name, output, countAnswer)
+        const judged = judge(actor, name, given)
+        const work = isWaiting(tools[name])
+          ? turn(judged).pipe(
+              Effect.flatMap(run),
+              Effect.flatMap((output) => turn(answered(output)))
+            )
+          : turn(judged.pipe(Effect.flatMap(run), Effect.flatMap(answered)))
+        return work.pipe(
           Effect.tapErrorTag("limit_exceeded", ({ details }) => count(limitRefusals(String(details?.["limit"])))),
           counted(toolCalls, name),
           timed(toolSeconds(name)),
@@ -104,6 +114,7 @@ export class Calls extends Context.Service<
           Effect.catchCause(defectResult),
           spanned("Calls.call", { attributes: { tool: name } })
         )
+      }
 
       return { call }
     })
