@@ -2,6 +2,7 @@
 import { Effect, Exit, Layer, Option, Result } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { Attempts, boundTo, keyOf, type Outcome } from "../../platform/edge/limits/Attempts.ts"
+import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
 import { type Buckets, RateLimit } from "../../platform/edge/limits/RateLimit.ts"
@@ -42,6 +43,8 @@ const outcomeOf = <A>(exit: Exit.Exit<A, Refused>): Outcome => {
   return isAboutProof(refused.challenge) ? "unproven" : "rejected"
 }
 
+/** Requests for the phones of one project: a client may hold any number of access tokens, each with a limit of its own. */
+const projectRate = { perSecond: 50, burst: 500 }
 /**
  * Changes to the phones of one project, whoever makes them: each leaves audit rows for as long as the log is kept, and a
  * new phone a notification to the others of its owner.
@@ -54,13 +57,17 @@ export const AccessHttp = Layer.effect(
   Effect.gen(function* () {
     const access = yield* Access
     const limits = yield* RateLimit
+    const shares = yield* Shares
     const authenticate = yield* authenticates(limits.buckets({ perSecond: 20, burst: 200 }))
+    const requests = limits.buckets(projectRate)
     const changes = limits.buckets(changeRate)
     const phone = Effect.gen(function* () {
       const granted = yield* access.requireGrant((yield* authenticate).actor)
       yield* access.require(granted, "mobile:devices")
       const { method } = yield* HttpServerRequest.HttpServerRequest
-      const wait = method === "GET" || method === "HEAD" ? 0 : yield* changes.take(granted.project_id)
+      const isChange = method !== "GET" && method !== "HEAD"
+      const { project_id } = granted
+      const wait = (yield* requests.take(project_id)) || (isChange ? yield* changes.take(project_id) : 0)
       if (wait > 0) return yield* refuse("rate_limited", wait)
       return granted
     })
@@ -69,7 +76,10 @@ export const AccessHttp = Layer.effect(
         Effect.flatMap(Effect.result(phone), (granted) =>
           granted._tag === "Failure"
             ? Effect.succeed(answer(granted.failure))
-            : Effect.provideService(handled, CurrentGrant, granted.success)
+            : handled.pipe(
+                Effect.provideService(CurrentGrant, granted.success),
+                Effect.provideService(CurrentShare, shares.known(granted.success.project_id))
+              )
         )
     }
   })

@@ -606,6 +606,32 @@ layer(Delivery.layer)("changes to the phones of a project", (it) => {
     })
   )
 
+  it.effect("are asked for 500 times at once by all processes together, whoever asks", () =>
+    Effect.gen(function* () {
+      // Each of eight has an eighth of that, and of the 200 of a token.
+      const on = yield* instance({
+        SERVICE_RATE_LIMITS: "on",
+        SERVICE_APNS_TOPICS: "com.example.app",
+        SERVICE_PROCESSES: "8"
+      })
+      const person = yield* makePerson(on)
+      const { device_id } = yield* makeRegisteredPhone(on, person)
+      const { project_id } = person
+      const people = [person, ...(yield* Effect.replicateEffect(makePerson(on, { project_id }), 3))]
+      const ask = (who: typeof person) => makePhone(on, who).get(device_id)
+      const answers = yield* Effect.forEach(
+        people.flatMap((who) => Array.from({ length: 16 }, () => who)),
+        ask
+      )
+      const statuses = answers.map(({ status }) => status)
+      assert.notInclude(statuses.slice(0, 60), 429)
+      assert.strictEqual(statuses.at(-1), 429)
+      assert.strictEqual((yield* ask(yield* makePerson(on))).status, 404)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* ask(person)).status, 200)
+    })
+  )
+
   it.effect("are tested five times at once by all processes together, each phone by itself", () =>
     Effect.gen(function* () {
       // Each of two has half of that.
