@@ -1,13 +1,18 @@
 /** Which changes notify a phone (decisions.md, Which notifications there are), and that nothing else does. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Array, Context, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
-import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
+import {
+  initialPreferences,
+  type NotificationKind,
+  notificationKinds,
+  rank
+} from "../../src/wire/mobile/Notifications.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
 import { deliveriesOf, Delivery, notify } from "../support/service/Delivery.ts"
 import { instance } from "../support/service/Service.ts"
@@ -301,5 +306,56 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         yield* Effect.replicateEffect(notify(on, person.project_id, "security.client_authorized"), 2)
         assert.strictEqual((yield* waiting) - before, 202)
       })
+  )
+})
+
+/** Writes notifications of a device, each about something else. The newest has waited for `seconds`, the others for longer. */
+const leaveWaiting = Effect.fnUntraced(function* (
+  device_id: string,
+  kind: NotificationKind,
+  count: number,
+  seconds: number
+) {
+  const sql = yield* SqlClient.SqlClient
+  const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+  const { lasts, priority } = notificationKinds[kind]
+  yield* sql`
+    insert into push_outbox (
+      delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at, created_at)
+    select gen_random_uuid(), gen_random_uuid(), d.device_id, d.project_id, ${kind}::text, ${rank(priority)}::smallint,
+           gen_random_uuid()::text, 'pending', at, at + ${Duration.toHours(lasts)}::int * interval '1 hour', at
+      from mobile_device d
+     cross join generate_series(1, ${count}::int) n
+     cross join lateral (select ${now}::timestamptz - (${seconds}::int + n - 1) * interval '1 second' as at) written
+     where d.device_id = ${device_id}::uuid`
+})
+
+layer(Delivery.layer)("a phone for which more waits than anybody reads", (it) => {
+  it.effect("keeps the 300 that are most urgent and expire last; other phones keep all of theirs", () =>
+    Effect.gen(function* () {
+      const { on, person, phone, project_id } = yield* withPhone
+      const sibling = yield* makeRegisteredPhone(on, person)
+      const { phone: stranger } = yield* withPhone
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from push_outbox`
+      yield* leaveWaiting(phone.device_id, "security.device_added", 1, 86_400)
+      yield* leaveWaiting(phone.device_id, "task.needs_decision", 300, 60)
+      yield* leaveWaiting(phone.device_id, "task.blocked", 1, 1)
+      yield* leaveWaiting(sibling.device_id, "task.blocked", 299, 1)
+      yield* leaveWaiting(stranger.device_id, "task.blocked", 310, 1)
+      yield* notify(on, project_id, "task.needs_decision")
+      const statesOf = (device_id: string) =>
+        Effect.map(deliveriesOf(device_id), (rows) => rows.map(({ kind, state }) => `${kind} ${state}`))
+      assert.deepStrictEqual(yield* statesOf(phone.device_id), [
+        "security.device_added pending",
+        ...Array.replicate("task.needs_decision superseded", 2),
+        ...Array.replicate("task.needs_decision pending", 298),
+        "task.blocked superseded",
+        "task.needs_decision pending"
+      ])
+      const others = [...(yield* statesOf(sibling.device_id)), ...(yield* statesOf(stranger.device_id))]
+      assert.lengthOf(others, 299 + 1 + 310)
+      assert.isTrue(others.every((state) => state.endsWith("pending")))
+    })
   )
 })

@@ -419,6 +419,29 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
       "that was delivered": settle("delivered")
     }
   })
+  /** 299 more that wait for the same phone, about other things. They expire a minute later. */
+  const crowd = `
+    insert into push_outbox
+    select (jsonb_populate_record(o, jsonb_build_object(
+             'delivery_id', gen_random_uuid(), 'event_id', gen_random_uuid(), 'collapse_key', 'c' || n, 'expires_at',
+             ${later} + interval '1 minute'))).*
+      from push_outbox o
+     cross join generate_series(1, 299) n`
+  const first = `where delivery_id = '${ids.delivery}'`
+  testConditions(it, "a notification supersedes the last of 300", {
+    given: `${phone}; ${crowd}`,
+    bystander: phone,
+    act: (sql) => OutboxStore.make(sql).enqueue(now, notice),
+    seen: `select from push_outbox ${first} and state = 'superseded'`,
+    actsNotOn: {
+      "if it is more urgent": `update push_outbox set priority = 2 ${first}`,
+      "if it expires after the others": `update push_outbox set expires_at = ${later} + interval '2 minutes' ${first}`,
+      "in flight": `${lease(later)} ${first}`,
+      "of another phone": `update push_outbox set device_id = '${id(48)}' ${first}`,
+      "if one of them waits for another phone": `update push_outbox set device_id = '${id(48)}' where collapse_key = 'c1'`,
+      "if one of them was delivered": `${settle("delivered")} where collapse_key = 'c1'`
+    }
+  })
 
   testConditions(it, "a dead letter is retried", {
     given: `${phone}; ${settle("dead")}`,

@@ -24,9 +24,9 @@ export interface Notice {
 }
 
 /**
- * The clauses `heard`, `outdated` and `notified`: they insert one row for each device that wants the notification and
- * supersede older pending ones about the same subject. In a project without devices they cost one index lookup.
- * Channels get what concerns tasks only (spec 6.1).
+ * The clauses `heard`, `outdated` and `notified`: they insert one row for each device that wants the notification, and
+ * supersede older pending ones about the same subject and whatever is beyond 300 pending ones of a device. In a project
+ * without devices they cost one index lookup. Channels get what concerns tasks only (spec 6.1).
  */
 export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, from, kind, only, project }: Notice) => {
   const { byDefault, collapse, lasts, optional, priority } = notificationKinds[kind]
@@ -44,22 +44,39 @@ export const notified = (sql: SqlClient.SqlClient, now: Date, { about, event, fr
          ${isForChannels(kind) ? sql`` : sql`and d.environment <> 'channel'`}
          and ${only ?? sql`true`} ${optional ? wanted : sql``}
     ), outdated as (
-      -- Pending are the last ones only, behind any number that were sent. A locked row is being delivered or superseded
-      -- already, so it is skipped.
+      -- A locked row is being delivered or superseded already, so it is skipped.
       update push_outbox
          set state = 'superseded', settled_at = ${now}::timestamptz
        where delivery_id in (
          select o.delivery_id
-           from heard
-          cross join lateral (
-            select p.delivery_id
-              from push_outbox p
-             where p.device_id = heard.device_id
-               and p.collapse_key = heard.collapse_key
-             order by p.created_at desc
-             limit 10) last
-           join push_outbox o on o.delivery_id = last.delivery_id
-          where o.state = 'pending'
+           from (
+             -- Pending are the last ones only, behind any number that were sent.
+             select last.delivery_id
+               from heard
+              cross join lateral (
+                select p.delivery_id
+                  from push_outbox p
+                 where p.device_id = heard.device_id
+                   and p.collapse_key = heard.collapse_key
+                 order by p.created_at desc
+                 limit 10) last
+              union all
+             -- Of equally urgent ones those that expire first give way: newer tasks do not displace a device that was
+             -- added yesterday.
+             select excess.delivery_id
+               from (select distinct device_id from heard) device
+              cross join lateral (
+                select p.delivery_id
+                  from push_outbox p
+                 where p.device_id = device.device_id
+                   and p.state = 'pending'
+                 order by p.priority desc, p.expires_at desc
+                offset 299
+                 limit 100) excess) stale
+           join push_outbox o on o.delivery_id = stale.delivery_id
+          -- Pending, but not in a form that would lead to an index of all that is pending.
+          where o.lease_token is null
+            and o.settled_at is null
             for update of o skip locked)
     ), notified as (
       insert into push_outbox (

@@ -41,6 +41,7 @@ const oldChannel = "0f0f0000-0000-7000-8000-000000000007"
 const [oldGrant, grantsToken] = ["00000000-0001-7000-8000-00000000000d", "00000000-0002-7000-8000-000000000002"]
 
 const [rungPhone, rungProject] = ["00000000-0001-7000-8000-000000000012", "00000000-0002-7000-8000-000000000001"]
+const [crowdedPhone, crowdedProject] = ["00000000-0002-7000-8000-000000000012", "00000000-0003-7000-8000-000000000001"]
 
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
@@ -271,6 +272,28 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       const gauges = Effect.andThen(GaugesStore.make(sql).measure(now, now), scanned)
       const tables = (yield* sql.withTransaction(gauges)).map(({ table }) => table)
       assert.deepStrictEqual(tables, ["project_usage"])
+    })
+  )
+
+  it.effect("a notification for a phone for which thousands wait reads 400 of them, and supersedes a hundred", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        update mobile_device
+           set preferences = '{"kinds": {}, "minimum_priority": "low"}'
+         where device_id = ${crowdedPhone}::uuid`
+      yield* sql`
+        insert into push_outbox (delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before,
+                                 expires_at, created_at)
+        select gen_random_uuid(), gen_random_uuid(), ${crowdedPhone}::uuid, ${crowdedProject}::uuid, 'task.blocked', 2,
+               't:' || gen_random_uuid()::text, 'pending', at + interval '1 day', at + interval '1 day', at
+          from generate_series(clock_timestamp() - interval '20 hours', clock_timestamp(), interval '20 seconds') at`
+      const event_id = "0f0f0000-0000-7000-8000-000000000009"
+      const notice = { kind: "task.blocked", event_id, project_id: crowdedProject, about: oldTask } as const
+      const { entries, scanned } = yield* readBy((sql) => OutboxStore.make(sql).enqueue(now, notice))
+      assert.isAtMost(scanned, 10)
+      assert.isAtMost(entries, 1000)
+      assert.lengthOf(yield* sql`select from push_outbox where state = 'superseded'`, 100)
     })
   )
 })
