@@ -316,15 +316,16 @@ const beginnings = all(
     [110, 240].map((length) => `${begins.repeat(length / begins.length)} `)
   ),
   `${"glpat-aBcDeFgHiJ1234567890kLmN-EXAMPLE-".repeat(7)} `,
-  ...[
-    "hf_",
-    `hf_${"a".repeat(34)} `,
-    `npm_${"a".repeat(36)} `,
-    `sbt_${"z".repeat(49)} `,
-    ":AA",
-    `1:AA${"a".repeat(33)} `
-  ],
-  ...["://a:aA1!bbbb@b ", "http://a:aaaaaaaa@b ", "/:_auth=YWFhYWFhYWE= ", "MTIzMTIzMTIzMTIzMTIz."]
+  "hf_",
+  `hf_${"a".repeat(34)} `,
+  `npm_${"a".repeat(36)} `,
+  `sbt_${"z".repeat(49)} `,
+  ":AA",
+  `1:AA${"a".repeat(33)} `,
+  "://a:aA1!bbbb@b ",
+  "http://a:aaaaaaaa@b ",
+  "/:_auth=YWFhYWFhYWE= ",
+  "MTIzMTIzMTIzMTIzMTIz."
 )
 
 /** What reads text by more than one expression. */

@@ -229,7 +229,7 @@ layer(Service.layer)("fifty changes at once", (it) => {
           const outcomesOf = (place: number) =>
             exchanged.filter((_, caller) => caller % 5 === place).map(({ body, status }) => body.error ?? status)
           assert.deepStrictEqual(outcomesOf(0), Array(10).fill(200))
-          assert.deepStrictEqual(outcomesOf(1).sort(), [200, ...Array(9).fill("invalid_grant")])
+          assert.deepStrictEqual(outcomesOf(1).toSorted(), [200, ...Array(9).fill("invalid_grant")])
           for (const place of [2, 3, 4]) assert.deepStrictEqual(outcomesOf(place), Array(10).fill("invalid_grant"))
           for (const [n, { client_id }] of free.entries()) {
             const { body } = exchanged[5 * n]!
@@ -268,7 +268,7 @@ layer(Service.layer)("fifty changes at once", (it) => {
       const on = yield* instance({}, layer)
       const codes = yield* Effect.replicateEffect(codeOf(service), 10)
       const answers = yield* Effect.forEach(codes, (code) => exchange(on, code), { concurrency: "unbounded" })
-      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))].sort(), [200, 503])
+      assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))].toSorted(), [200, 503])
       const ended = yield* sql`
         select end_reason
           from oauth_grant
