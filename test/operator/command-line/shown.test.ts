@@ -446,7 +446,7 @@ const effects = ["rekey", "retryDead", "status"]
 /** What is not told is answered as everywhere. */
 const others = noting([]) as unknown as Readonly<Record<string, object>>
 
-it.effect.each(said)("%s, answered %j, says %o and leads to %s", ([command, answers, says, next]) =>
+it.effect.each(said)("%s, answered %j, says so and names what comes next", ([command, answers, says, next]) =>
   Effect.gen(function* () {
     const services = Object.entries(answers).map(([service, methods]) => {
       const told = Object.entries(methods).map(([method, answer]) => [
