@@ -12,7 +12,6 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { sweeps } from "../../src/App.ts"
 import { Gauges } from "../../src/people/operator/Gauges.ts"
-import { examples } from "../../src/people/site/OpenApiDocument.ts"
 import { Backups } from "../../src/platform/backups/Backups.ts"
 import { counted, enrollments } from "../../src/platform/metrics/Metrics.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
@@ -167,38 +166,6 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
         'action="bridge.token_reused_after_rotation"': 0,
         'action="bridge.rotation_prepared_elsewhere"': 0
       })
-    })
-  )
-
-  it.effect("counts each step of the life of a token and of a key under its own name", () =>
-    Effect.gen(function* () {
-      const { scrape, server } = yield* withMetrics
-      const counts = Effect.map(scrape, (page) =>
-        Object.entries(values(page, "service_bridge_rotations_total")).reduce<Record<string, number>>(
-          (sums, [labels, value]) => {
-            const [, operation = ""] = /^operation="(\w+)"/.exec(labels) ?? []
-            return { ...sums, [operation]: (sums[operation] ?? 0) + value }
-          },
-          {}
-        )
-      )
-      const steps = [
-        ["tokens/rotate/prepare", "rotation.prepare", "prepare"],
-        ["tokens/rotate/confirm", "rotation.confirm", "confirm"],
-        ["tokens/rotate/abort", "rotation.abort", "abort"],
-        ["tokens/revoke", "rotation.revoke", "revoke"],
-        ["keys/rotate/prepare", "keys.prepareKey", "prepare_key"],
-        ["keys/rotate/confirm", "keys.confirmKey", "confirm_key"],
-        ["keys/rotate/abort", "keys.abortKey", "abort_key"]
-      ] as const
-      let before = yield* counts
-      for (const [path, id, operation] of steps) {
-        const sent = { bearer: "unknown", key: "k", body: examples[id]!.request }
-        assert.strictEqual((yield* send(`${server.url}/bridge/v1/${path}`, sent)).status, 401, path)
-        const after = yield* counts
-        assert.deepStrictEqual(after, { ...before, [operation]: (before[operation] ?? 0) + 1 }, path)
-        before = after
-      }
     })
   )
 
