@@ -1,6 +1,6 @@
 /** What commands show people: the columns of lists, what is said of what there is not, and the command that comes next. */
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { join } from "node:path"
 import { answering, noting, temporary, typed, uuid } from "../../support/service/Typed.ts"
 
@@ -182,6 +182,15 @@ const key = { public_key: "B".repeat(20), subscriptions: 3, token_key_id: "k1", 
 const queue = { current_key: "k2", deliveries: { pending: 1 }, due_since: null, pauses: [], token_keys: {}, web_push_keys: [] }
 const pause = { environment: "web", failures: 2, paused_until: at, reason: "Busy" }
 const deletion = { project_id: uuid, delete_after: at, deleted_at: null }
+const overview = {
+  at,
+  backups: null,
+  limits: [],
+  numbers: { database_bytes: 1_572_864, dead_letters: 0, grants_replayed_elsewhere: 0, projects: 0 },
+  pauses: [],
+  processes: [],
+  refused: []
+}
 const remains = /^Its text can remain for a while/m
 
 type Answers = Readonly<Record<string, Readonly<Record<string, unknown>>>>
@@ -438,26 +447,137 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
     { erasures: { purge: { project_id: uuid } } },
     [remains],
     `list-audit-events ${project}`
+  ],
+  [
+    `erase-subject ${of} --label=Ada --yes`,
+    { erasures: { eraseSubject: { project_id: uuid, tokens: [{ token_id: uuid, pseudonym: "erased-1" }] } } },
+    [/^token_id +pseudonym$/m, new RegExp(`^${uuid} +erased-1$`, "m"), /^What the person wrote stays; /m],
+    `list-project-tokens ${project}`
+  ],
+  [
+    "verify-audit-log",
+    { verification: { verify: { broken: [], heads: 0, ok: true, rows: 7 } } },
+    [/^rows +7$/m, /^Every row is as it was written\.$/m],
+    "list-audit-events"
+  ],
+  [
+    "verify-audit-log",
+    {
+      verification: {
+        verify: { broken: [{ scope: "service", problem: "changed", seq: 3, at, event_id: "e" }], ok: false, rows: 7 }
+      }
+    },
+    [/^scope +problem +seq +at +event_id$/m, /^service +changed +3 +1970\S+ +e$/m],
+    "list-audit-events   # what happened, as far as the rows still tell; see emergencies.md"
+  ],
+  [
+    "maintain-audit-log",
+    { partitions: { maintain: { created: 2, postponed: false } } },
+    [/^created +2$/m, /^postponed +false$/m],
+    "verify-audit-log"
+  ],
+  [
+    "maintain-audit-log",
+    { partitions: { maintain: { created: 0, postponed: true } } },
+    [/^postponed +true$/m],
+    "maintain-audit-log   # what is left, once nobody locks the audit log; a backup does"
+  ],
+  [
+    `create-bridge-enrollment-credential ${of} --account-reference=github:octo --out=OUT`,
+    { credentials: { issue: [{ credential_id: uuid, project_id: uuid, expires_at: at }] } },
+    [/^credential_id +project_id +expires_at +file$/m, new RegExp(`^${uuid} +${uuid} +1970\\S+ +\\S+/secret$`, "m")],
+    `list-bridges ${project}   # once the Bridge has enrolled with the file`
+  ],
+  [
+    "init --name=Shop --dir=OUT",
+    { contents: { projectsNamed: [] }, projects: { create: { project_id: uuid } } },
+    [
+      /^reference +local:me$/m,
+      /^The credential is good for one Bridge within a day, the token for 90 days\.$/m,
+      new RegExp(` enroll --base-url https://bridges\\.example ${project} --bridge-id first-bridge --credential-file `),
+      / connect claude-code --url https:\/\/bridges\.example --token-env TOKEN$/m
+    ],
+    "open-console   # see what they do"
+  ],
+  [
+    "init --name=Shop --dir=OUT",
+    { contents: { projectsNamed: [{ id: uuid, name: "Shop" }] } },
+    [/^Made now: credential, token\. What was there is kept; /m],
+    "open-console   # see what they do"
+  ],
+  [
+    `import-project ${of} --in=OUT`,
+    { transfer: { load: { memory: 2 } } },
+    [/^memory +2$/m],
+    `list-audit-events ${project}`
+  ],
+  [
+    `import-memory ${of} --from=markdown --dry-run FOLDER`,
+    { transfer: { bring: { counts: { added: 0 }, lines: [] } } },
+    [/^added +0$/m, /^The source is empty\.$/m],
+    "import-memory without --dry-run"
+  ],
+  [
+    `import-memory ${of} --from=markdown FOLDER`,
+    { transfer: { bring: { counts: { added: 1 }, lines: [{ done: "added" }, { done: "unchanged" }] } } },
+    [/^added +1$/m, /^Nothing was superseded, updated, archived, kept or skipped\.$/m],
+    `list-memory ${project}`
+  ],
+  [
+    "status",
+    { overview: { take: overview } },
+    [
+      /^projects +0$/m,
+      /^database +1\.5 MiB$/m,
+      /^The service makes no backups: SERVICE_BACKUP_DIR is not set\.$/m,
+      /^No push environment is paused\.$/m,
+      /^No project has used half of a limit\.$/m,
+      /^No known caller was refused in the last 24 hours\.$/m
+    ],
+    "create-project --name NAME"
+  ],
+  [
+    "status",
+    {
+      overview: {
+        take: {
+          ...overview,
+          numbers: { ...overview.numbers, projects: 1 },
+          backups: { every_seconds: 60, good: 3, not_good: 1, last_good_at: at, last_restored_at: null, problem: "Full." }
+        }
+      }
+    },
+    [
+      /^last_good_backup +1970\S+$/m,
+      /^last_restored_backup +none$/m,
+      /^backups +3 good, 1 not good, one every 60 s$/m,
+      /^Full\.$/m
+    ],
+    "list-bridges --project ID"
   ]
 ]
 
 /** Members of services that are effects themselves. */
-const effects = ["rekey", "retryDead", "status"]
+const effects = ["maintain", "rekey", "retryDead", "status", "take"]
 /** What is not told is answered as everywhere. */
 const others = noting([]) as unknown as Readonly<Record<string, object>>
 
+const answered = Effect.fnUntraced(function* (command: string, answers: Answers) {
+  const services = Object.entries(answers).map(([service, methods]) => {
+    const told = Object.entries(methods).map(([method, answer]) => [
+      method,
+      effects.includes(method) ? Effect.succeed(answer) : () => Effect.succeed(answer)
+    ])
+    return [service, Object.assign(Object.create(others[service]!), Object.fromEntries(told))]
+  })
+  const folder = yield* temporary
+  const args = command.replace("OUT", join(folder, "secret")).replace("FOLDER", folder).split(" ")
+  return yield* typed(answering(Object.fromEntries(services)), ...args)
+})
+
 it.effect.each(said)("%s, answered %j, says so and names what comes next", ([command, answers, says, next]) =>
   Effect.gen(function* () {
-    const services = Object.entries(answers).map(([service, methods]) => {
-      const told = Object.entries(methods).map(([method, answer]) => [
-        method,
-        effects.includes(method) ? Effect.succeed(answer) : () => Effect.succeed(answer)
-      ])
-      return [service, Object.assign(Object.create(others[service]!), Object.fromEntries(told))]
-    })
-    const out = join(yield* temporary, "secret")
-    const own = answering(Object.fromEntries(services))
-    const { shown } = yield* typed(own, ...command.replace("OUT", out).split(" "))
+    const { shown } = yield* answered(command, answers)
     for (const line of says) assert.match(shown, line)
     assert.strictEqual(nextIn(shown), next)
   })
@@ -471,5 +591,54 @@ it.effect.each([
     const { shown } = yield* typed(answering({ migrated }), "migrate")
     assert.strictEqual(shown.split("\n").slice(0, -1).join("\n"), says)
     assert.strictEqual(nextIn(shown), "doctor")
+  })
+)
+
+const credential = `create-bridge-enrollment-credential ${of} --account-reference=github:octo`
+const refused: ReadonlyArray<readonly [command: string, answers: Answers, why: string]> = [
+  [credential, {}, "Pass --out FILE, or --count N with --out-dir DIR."],
+  [`${credential} --out=OUT --count=2`, {}, "Pass --out FILE, or --count N with --out-dir DIR."],
+  [`${credential} --out-dir=OUT --count=2 --reenroll=workshop`, {}, "--reenroll creates one credential: pass --out FILE."],
+  [
+    `set-project-limits ${of}`,
+    {},
+    "Name at least one of --entries, --tasks, "
+  ],
+  [
+    `purge-task ${of} --task=${uuid}`,
+    {},
+    "Nothing brings back what is erased. Repeat the command with --yes, or first with --dry-run."
+  ],
+  [
+    `erase-subject ${of} --label=Ada`,
+    {},
+    "Nothing brings back what is erased. Repeat the command with --yes, or first with --dry-run."
+  ],
+  [
+    `revoke-bridge ${bridge} --dry-run`,
+    { losses: { bridge: Option.none() } },
+    "Nothing fits these flags: the command would change nothing."
+  ],
+  [
+    `delete-project ${of} --name=Store --now`,
+    { projects: { find: { name: "Shop" } } },
+    "The project has another name; see list-projects. Nothing was deleted."
+  ],
+  [
+    "init --name=Shop --dir=OUT",
+    { contents: { projectsNamed: [1, 2].map((id) => ({ id, name: "Shop" })) } },
+    "More than one project has this name: pass another --name."
+  ],
+  [
+    "verify-audit-log --heads=OUT",
+    { verification: { verify: { broken: [], expired_heads: 0, heads: 0, ok: true, rows: 7 } } },
+    "The file of --heads holds no head of these chains."
+  ]
+]
+it.effect.each(refused)("%s, answered %j, is refused: %s", ([command, answers, sentence]) =>
+  Effect.gen(function* () {
+    const { shown, why } = yield* answered(command, answers)
+    assert.include(why, sentence)
+    assert.notInclude(shown, "Next:")
   })
 )

@@ -1,6 +1,6 @@
 /** Commands of service-admin on services that only answer: what they ask, what they show and how they end. */
 import { NodeServices } from "@effect/platform-node"
-import { ConfigProvider, Console, Effect, Exit, Redacted } from "effect"
+import { ConfigProvider, Console, Effect, Exit, Option, Redacted } from "effect"
 import { CliConfig, Command } from "effect/cli"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -62,7 +62,12 @@ export const temporary = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
 )
 
-/** Runs a command on these services: what it shows, and the failure that it ends with. */
+interface Failure {
+  readonly message?: string
+  readonly errors?: ReadonlyArray<{ readonly message: string }>
+}
+
+/** Runs a command on these services: what it shows, the failure that it ends with, and its sentences. */
 export const typed = Effect.fnUntraced(function* (services: Services, ...args: ReadonlyArray<string>) {
   const shown: Array<string> = []
   const show = (text: string) => void shown.push(text)
@@ -78,5 +83,8 @@ export const typed = Effect.fnUntraced(function* (services: Services, ...args: R
     Effect.exit
   )
   const failed = Exit.isFailure(exit) && Exit.hasFails(exit) ? String(Exit.findErrorOption(exit)) : ""
-  return { shown: shown.join("\n"), failed }
+  const failure = Option.getOrElse(Exit.findErrorOption(exit), () => ({})) as Failure
+  // Flags that are refused are listed within one failure.
+  const why = (failure.errors ?? [failure]).map(({ message = "" }) => message).join("\n")
+  return { shown: shown.join("\n"), failed, why }
 })
