@@ -91,7 +91,7 @@ layer(Service.layer)("search", (it) => {
         yield* a.task(text)
       }
       const hits = yield* find(a, "walrus")
-      assert.deepStrictEqual(
+      assert.sameDeepMembers(
         hits.map(({ in: source }) => source),
         ["memory", "tasks", "memory", "tasks", "memory", "tasks"]
       )
@@ -231,7 +231,7 @@ layer(Service.layer)("search", (it) => {
       const { task } = (yield* a.call("task_get", { id: changed.id })).output
       assert.notStrictEqual(task.updated_by, task.created_by)
       const hits = yield* find(a, "walrus")
-      assert.deepStrictEqual(
+      assert.sameDeepMembers(
         hits.map(({ actor, at, id }) => [id, actor, at]),
         [changed.id, noted.id].map((id) => [id, task.updated_by, task.updated_at])
       )

@@ -602,7 +602,7 @@ const refused: ReadonlyArray<readonly [command: string, answers: Answers, why: s
   [
     `set-project-limits ${of}`,
     {},
-    "Name at least one of --entries, --tasks, "
+    "Name at least one of --stored-bytes, --entries, --tasks, "
   ],
   [
     `purge-task ${of} --task=${uuid}`,
