@@ -93,7 +93,10 @@ layer(Service.layer)("the command bridge", (it) => {
           64
         )
         assert.strictEqual((yield* bridge("enroll", "--credential-file", program, ...state)).code, 78)
-        assert.match((yield* bridge("enroll", ...flags, ...state)).out, /^Next: .* run --state \S+ {3}# keeps the token valid$/m)
+        assert.match(
+          (yield* bridge("enroll", ...flags, ...state)).out,
+          /^Next: .* run --state \S+ {3}# keeps the token valid$/m
+        )
         yield* Context.get(service.services, Bridges).revoke(identity.project_id, identity.bridge_id)
         const refused = yield* bridge("rotate", ...state, "--json")
         assert.strictEqual(refused.code, 1)

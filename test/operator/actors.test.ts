@@ -49,11 +49,22 @@ layer(Service.layer)("an operator elsewhere", (it) => {
       const operatorToken = yield* operatorTokens.mint
       const projectToken = yield* projectTokens.mint
       const channel_id = randomUUID()
-      const channel = { project_id, kind: "ntfy", url: "https://ntfy.example/topic", secret: undefined, titles: false } as const
+      const channel = {
+        project_id,
+        kind: "ntfy",
+        url: "https://ntfy.example/topic",
+        secret: undefined,
+        titles: false
+      } as const
       const { commit, directory } = yield* repository
       const pinned = { repository: "acme/shop", title: "A", bootstrap: false }
       const place = { ...pinned, project_id, directory, commit: commit({ "a.md": "# A\n" }) }
-      const client = { name: "Shop", redirect_uris: ["https://agent.example/callback"], application_type: undefined, scopes: [] }
+      const client = {
+        name: "Shop",
+        redirect_uris: ["https://agent.example/callback"],
+        application_type: undefined,
+        scopes: []
+      }
 
       const changes: ReadonlyArray<readonly [action: string, change: Effect.Effect<unknown, unknown>]> = [
         ["project.created", projects.create("Elsewhere")],

@@ -37,17 +37,23 @@ const document = (document_id: string, bootstrap: boolean, pinned_at: string) =>
 const namesakes = Array.from({ length: 7 }, (_, at) => id(920 - at))
 
 type Ids = (sql: SqlClient.SqlClient) => Effect.Effect<ReadonlyArray<string>, unknown>
-const orders: ReadonlyArray<readonly [what: string, given: ReadonlyArray<string>, found: Ids, expected: ReadonlyArray<string>]> = [
+const orders: ReadonlyArray<
+  readonly [what: string, given: ReadonlyArray<string>, found: Ids, expected: ReadonlyArray<string>]
+> = [
   [
     "the keys of web push, the newest first",
     [key(b, sqlNow), key(a, past), key(c, sqlNow, "null")],
-    (sql) =>
-      Effect.map(WebPushKeyStore.make(sql).list, (keys) => keys.map(({ web_push_key_id }) => web_push_key_id)),
+    (sql) => Effect.map(WebPushKeyStore.make(sql).list, (keys) => keys.map(({ web_push_key_id }) => web_push_key_id)),
     [c, b, a]
   ],
   [
     "the environments that fail, by name",
-    [pause("webpush", "web"), pause("apns", "production"), pause("channel", "channel"), pause("apns", "development", 0)],
+    [
+      pause("webpush", "web"),
+      pause("apns", "production"),
+      pause("channel", "channel"),
+      pause("apns", "development", 0)
+    ],
     (sql) => Effect.map(PushAdminStore.make(sql).pauses, (pauses) => pauses.map(({ environment }) => environment)),
     ["channel", "production", "web"]
   ],
@@ -70,7 +76,13 @@ const orders: ReadonlyArray<readonly [what: string, given: ReadonlyArray<string>
   ],
   [
     "the documents to start with, then the others as they were pinned",
-    [blob, document(c, false, past), document(b, true, sqlNow), document(a, false, past), document(id(900), false, sqlNow)],
+    [
+      blob,
+      document(c, false, past),
+      document(b, true, sqlNow),
+      document(a, false, past),
+      document(id(900), false, sqlNow)
+    ],
     (sql) =>
       Effect.map(DocumentStore.make(sql).first(project, 4), (found) => found.map(({ document_id }) => document_id)),
     [b, a, c, id(900)]

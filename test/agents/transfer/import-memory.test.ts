@@ -559,11 +559,23 @@ layer(Service.layer)("import-memory", (it) => {
   )
 
   const whole = { "a.md": "# A\n\nText.\n" }
-  const broken: ReadonlyArray<
-    readonly [name: string, Files, Format, file: string, line: number, reason?: string]
-  > = [
-    ["bytes that are not UTF-8", { ...whole, "b.md": Buffer.from("x\ny\xff\n", "latin1") }, "markdown", "b.md", 2, "The line is not UTF-8"],
-    ["a line longer than an entry", { ...whole, "b.md": `# B\n\n${"x".repeat(16_385)}\n` }, "markdown", "b.md", 3, "The line has more than 16384 bytes"],
+  const broken: ReadonlyArray<readonly [name: string, Files, Format, file: string, line: number, reason?: string]> = [
+    [
+      "bytes that are not UTF-8",
+      { ...whole, "b.md": Buffer.from("x\ny\xff\n", "latin1") },
+      "markdown",
+      "b.md",
+      2,
+      "The line is not UTF-8"
+    ],
+    [
+      "a line longer than an entry",
+      { ...whole, "b.md": `# B\n\n${"x".repeat(16_385)}\n` },
+      "markdown",
+      "b.md",
+      3,
+      "The line has more than 16384 bytes"
+    ],
     [
       "a token of this service",
       { ...whole, "b.md": `---\ntitle: B\n---\n# B\n\nx\n${secret}\ny\n` },
@@ -581,10 +593,38 @@ layer(Service.layer)("import-memory", (it) => {
       4,
       "The front matter is not valid YAML"
     ],
-    ["front matter without an end", { ...whole, "b.md": "---\ntitle: B\n\n# B\n" }, "markdown", "b.md", 1, "within 16 KiB no line is ---"],
-    ["front matter of 17 KiB", { ...whole, "b.md": `---\n${"a: b\n".repeat(3500)}---\nx\n` }, "markdown", "b.md", 1, "within 16 KiB no line is ---"],
-    ["a value with a colon", { ...whole, "b.md": "---\ntags: [a]\ntitle: B: c\n---\nx\n" }, "markdown", "b.md", 3, "a value with a colon needs quotes"],
-    ["aliases that expand", { ...whole, "b.md": "---\na: &a [x]\nb: [*a, *a]\n---\nx\n" }, "markdown", "b.md", 1, "has aliases, or is nested too deeply"],
+    [
+      "front matter without an end",
+      { ...whole, "b.md": "---\ntitle: B\n\n# B\n" },
+      "markdown",
+      "b.md",
+      1,
+      "within 16 KiB no line is ---"
+    ],
+    [
+      "front matter of 17 KiB",
+      { ...whole, "b.md": `---\n${"a: b\n".repeat(3500)}---\nx\n` },
+      "markdown",
+      "b.md",
+      1,
+      "within 16 KiB no line is ---"
+    ],
+    [
+      "a value with a colon",
+      { ...whole, "b.md": "---\ntags: [a]\ntitle: B: c\n---\nx\n" },
+      "markdown",
+      "b.md",
+      3,
+      "a value with a colon needs quotes"
+    ],
+    [
+      "aliases that expand",
+      { ...whole, "b.md": "---\na: &a [x]\nb: [*a, *a]\n---\nx\n" },
+      "markdown",
+      "b.md",
+      1,
+      "has aliases, or is nested too deeply"
+    ],
     [
       "fields nested without end",
       { ...whole, "b.md": `---\na: ${"[".repeat(8000)}${"]".repeat(8000)}\n---\nx\n` },
@@ -593,7 +633,14 @@ layer(Service.layer)("import-memory", (it) => {
       2
     ],
     ["two files with one id", { ...twice(), ...whole }, "markdown", "c.md", 8, "It repeats b.md, line 8"],
-    ["a line that is not JSON", { "i.jsonl": `${jsonl(issue("a"))}{"id":\n` }, "beads", "i.jsonl", 2, "It is not a JSON object"],
+    [
+      "a line that is not JSON",
+      { "i.jsonl": `${jsonl(issue("a"))}{"id":\n` },
+      "beads",
+      "i.jsonl",
+      2,
+      "It is not a JSON object"
+    ],
     ["100,000 nested arrays", { "i.jsonl": `${jsonl(issue("a"))}${"[".repeat(1e5)}\n` }, "beads", "i.jsonl", 2],
     ["an issue without a title", { "i.jsonl": jsonl(issue("a"), { id: "b" }) }, "beads", "i.jsonl", 2],
     ["an issue twice", { "i.jsonl": jsonl(issue("a"), issue("a")) }, "beads", "i.jsonl", 2],

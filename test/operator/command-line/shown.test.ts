@@ -50,8 +50,7 @@ const lists: Readonly<Record<string, List>> = {
   "list-bridges": {
     asks: ["bridges", "list"],
     given: of,
-    columns:
-      "bridge_id status enrolled_at token_expires_at key_since access_role revoked_at device_id display_name",
+    columns: "bridge_id status enrolled_at token_expires_at key_since access_role revoked_at device_id display_name",
     none: "The project has no Bridges.",
     next: [
       `create-bridge-enrollment-credential ${project} --account-reference REFERENCE --out FILE`,
@@ -76,10 +75,7 @@ const lists: Readonly<Record<string, List>> = {
     given: of,
     columns: "device_id state state_reason environment topic token_key_id created_at last_seen_at",
     none: "The project has no devices.",
-    next: [
-      "create-oauth-client --name NAME --redirect-uri URI --scope mobile:devices",
-      "revoke-device --device ID"
-    ]
+    next: ["create-oauth-client --name NAME --redirect-uri URI --scope mobile:devices", "revoke-device --device ID"]
   },
   "list-documents": {
     asks: ["documents", "list"],
@@ -157,20 +153,22 @@ const lists: Readonly<Record<string, List>> = {
 /** An item whose fields are called like their columns. */
 const item = new Proxy({}, { get: (_, column) => String(column) })
 
-it.effect.each(Object.entries(lists))("%s has its columns, says that there is nothing, and what comes next", ([name, list]) =>
-  Effect.gen(function* () {
-    const [service, method] = list.asks
-    const shownWith = Effect.fnUntraced(function* (items: ReadonlyArray<object>) {
-      const services = answering({ [service]: { [method]: () => Effect.succeed(items) } })
-      return (yield* typed(services, name, ...(list.given === undefined ? [] : [list.given]))).shown
+it.effect.each(Object.entries(lists))(
+  "%s has its columns, says that there is nothing, and what comes next",
+  ([name, list]) =>
+    Effect.gen(function* () {
+      const [service, method] = list.asks
+      const shownWith = Effect.fnUntraced(function* (items: ReadonlyArray<object>) {
+        const services = answering({ [service]: { [method]: () => Effect.succeed(items) } })
+        return (yield* typed(services, name, ...(list.given === undefined ? [] : [list.given]))).shown
+      })
+      const empty = yield* shownWith([])
+      assert.deepStrictEqual([empty.split("\n")[0], nextIn(empty)], [list.none, list.next[0]])
+      const one = yield* shownWith([item])
+      const rows = one.split("\n").map((line) => line.split(/ +/).join(" "))
+      assert.deepStrictEqual(rows.slice(0, -1), [list.columns, list.columns])
+      assert.strictEqual(nextIn(one), list.next[1])
     })
-    const empty = yield* shownWith([])
-    assert.deepStrictEqual([empty.split("\n")[0], nextIn(empty)], [list.none, list.next[0]])
-    const one = yield* shownWith([item])
-    const rows = one.split("\n").map((line) => line.split(/ +/).join(" "))
-    assert.deepStrictEqual(rows.slice(0, -1), [list.columns, list.columns])
-    assert.strictEqual(nextIn(one), list.next[1])
-  })
 )
 
 const bridge = `${of} --bridge=workshop`
@@ -179,7 +177,14 @@ const at = new Date(0)
 const tested = "list-channels --project ID"
 const found = { project_id: uuid, table: "task", id: "1", field: "body", kind: "JWT" }
 const key = { public_key: "B".repeat(20), subscriptions: 3, token_key_id: "k1", usable: true, replaced_at: null }
-const queue = { current_key: "k2", deliveries: { pending: 1 }, due_since: null, pauses: [], token_keys: {}, web_push_keys: [] }
+const queue = {
+  current_key: "k2",
+  deliveries: { pending: 1 },
+  due_since: null,
+  pauses: [],
+  token_keys: {},
+  web_push_keys: []
+}
 const pause = { environment: "web", failures: 2, paused_until: at, reason: "Busy" }
 const deletion = { project_id: uuid, delete_after: at, deleted_at: null }
 const overview = {
@@ -215,7 +220,12 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
     "revoke-bridge --project ID --bridge workshop   # at once and permanently"
   ],
   [`revoke-bridge ${bridge} --yes`, { bridges: { revoke: { revoked_at: at } } }, [/^revoked_at +1970/m], thatBridge],
-  [`lift-bridge-dpop ${bridge}`, { bridges: { liftDpop: { was_required: true } } }, [/^was_required +true$/m], thatBridge],
+  [
+    `lift-bridge-dpop ${bridge}`,
+    { bridges: { liftDpop: { was_required: true } } },
+    [/^was_required +true$/m],
+    thatBridge
+  ],
   [
     `require-key-rotation ${bridge}`,
     { bridges: { requireKeyRotation: { required_since: at } } },
@@ -253,7 +263,12 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
     [/^signs +1$/m],
     `test-channel --channel ${uuid}`
   ],
-  [`revoke-channel --channel=${uuid} --yes`, { channels: { revoke: { revoked_at: at } } }, [/^revoked_at +1970/m], tested],
+  [
+    `revoke-channel --channel=${uuid} --yes`,
+    { channels: { revoke: { revoked_at: at } } },
+    [/^revoked_at +1970/m],
+    tested
+  ],
   [
     `revoke-bridge-enrollment-credential --credential=${uuid} --yes`,
     { credentials: { revoke: { revoked_at: at } } },
@@ -332,7 +347,12 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
     [/^name +Shop$/m],
     `approve-account-reference ${project} --reference REFERENCE`
   ],
-  [`show-project ${of}`, { contents: { project: { project_id: uuid, tasks: 2 } } }, [/^tasks +2$/m], `list-tasks ${project}`],
+  [
+    `show-project ${of}`,
+    { contents: { project: { project_id: uuid, tasks: 2 } } },
+    [/^tasks +2$/m],
+    `list-tasks ${project}`
+  ],
   [
     `disable-project ${of}`,
     { projects: { disable: { project_id: uuid, disabled_at: at } } },
@@ -357,12 +377,7 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
     [/^project_id +table +id +field +kind$/m, /^There may be more: the scan ended here\.$/m],
     "list-audit-events   # replace each secret where it is used; see emergencies.md"
   ],
-  [
-    "retry-push-dead-letters",
-    { pushAdmin: { retryDead: 4 } },
-    [/^retried +4$/m],
-    "push-status"
-  ],
+  ["retry-push-dead-letters", { pushAdmin: { retryDead: 4 } }, [/^retried +4$/m], "push-status"],
   [
     "rekey-push-tokens",
     { pushAdmin: { rekey: { resealed: 1, unreadable: 0, token_keys: { k1: 2 } } } },
@@ -543,7 +558,14 @@ const said: ReadonlyArray<readonly [command: string, answers: Answers, says: Rea
         take: {
           ...overview,
           numbers: { ...overview.numbers, projects: 1 },
-          backups: { every_seconds: 60, good: 3, not_good: 1, last_good_at: at, last_restored_at: null, problem: "Full." }
+          backups: {
+            every_seconds: 60,
+            good: 3,
+            not_good: 1,
+            last_good_at: at,
+            last_restored_at: null,
+            problem: "Full."
+          }
         }
       }
     },
@@ -598,12 +620,12 @@ const credential = `create-bridge-enrollment-credential ${of} --account-referenc
 const refused: ReadonlyArray<readonly [command: string, answers: Answers, why: string]> = [
   [credential, {}, "Pass --out FILE, or --count N with --out-dir DIR."],
   [`${credential} --out=OUT --count=2`, {}, "Pass --out FILE, or --count N with --out-dir DIR."],
-  [`${credential} --out-dir=OUT --count=2 --reenroll=workshop`, {}, "--reenroll creates one credential: pass --out FILE."],
   [
-    `set-project-limits ${of}`,
+    `${credential} --out-dir=OUT --count=2 --reenroll=workshop`,
     {},
-    "Name at least one of --stored-bytes, --entries, --tasks, "
+    "--reenroll creates one credential: pass --out FILE."
   ],
+  [`set-project-limits ${of}`, {}, "Name at least one of --stored-bytes, --entries, --tasks, "],
   [
     `purge-task ${of} --task=${uuid}`,
     {},

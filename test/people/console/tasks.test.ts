@@ -50,7 +50,9 @@ layer(Service.layer)("the tasks of a project", (it) => {
       yield* made.agent.update(dropped, { status: "cancelled" })
       const { text } = yield* person.get(`${tasks}?view=board`)
       const titles = (column: string) =>
-        [...between(text, `<h2>${column} `, "</section>").matchAll(/<a class="name"[^>]*>([^<]*)</g)].map(([, of]) => of)
+        [...between(text, `<h2>${column} `, "</section>").matchAll(/<a class="name"[^>]*>([^<]*)</g)].map(
+          ([, of]) => of
+        )
       assert.deepEqual(titles("Open"), ["At once", "Write the guide", "Some day"])
       assert.deepEqual(titles("Closed lately"), ["Forget it", "Remove the old endpoint"])
     })

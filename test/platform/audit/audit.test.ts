@@ -22,7 +22,13 @@ layer(Service.layer)("refusals", (it) => {
       const audit = Context.get(service.services, Audit)
       const { project_id } = yield* makeToken(service)
       const elsewhere = (yield* makeToken(service)).project_id
-      const event = { action: "mcp.write", code: "first", project_id, actor: "operator", subject: { tool: "task_note" } }
+      const event = {
+        action: "mcp.write",
+        code: "first",
+        project_id,
+        actor: "operator",
+        subject: { tool: "task_note" }
+      }
       const begun = 60_000 * Math.ceil((yield* Clock.currentTimeMillis) / 60_000)
       const refused = (later: number, change: Partial<typeof event> = {}) =>
         audit.refused(new Date(begun + later), { ...event, ...change })
