@@ -1,12 +1,13 @@
 /** Rotation and revocation (spec 3.2 to 3.4, 4.3 to 4.7). rotation-codes.test.ts tests which request gets which code. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Option } from "effect"
+import { Context, Duration, Effect, Metric, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
 import { Audit } from "../../src/platform/audit/Audit.ts"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import { rotations } from "../../src/platform/metrics/Metrics.ts"
 import { expectOutcome, expectReplayOf } from "../support/bridges/Answers.ts"
 import type { Bridge } from "../support/bridges/Bridge.ts"
 import { invariants } from "../support/attacks/Invariants.ts"
@@ -532,6 +533,27 @@ layer(Service.layer)("a request", (it) => {
       )
     }
   }
+})
+
+layer(Service.layer)("a step of a token's life", (it) => {
+  it.effect("is counted under its name", () =>
+    Effect.gen(function* () {
+      const counts = Effect.forEach(["prepare", "abort", "confirm", "revoke"], (step) =>
+        Effect.map(Metric.value(rotations(step, "ok")), (state) => Number((state as Metric.CounterState<number>).count))
+      )
+      const before = yield* counts
+      const { abort, confirm, prepare, revoke, rotation_id, successor, token } = yield* rotating()
+      yield* abort(successor, rotation_id)
+      const next = successorOf(yield* prepare(token, "again"))
+      yield* confirm(next.successor, next.rotation_id)
+      yield* confirm(next.successor, next.rotation_id)
+      yield* revoke(next.successor)
+      assert.deepStrictEqual(
+        (yield* counts).map((count, n) => count - before[n]!),
+        [2, 1, 2, 1]
+      )
+    })
+  )
 })
 
 layer(Service.layer)("the audit log", (it) => {

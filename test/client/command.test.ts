@@ -60,17 +60,23 @@ layer(Service.layer)("the command bridge", (it) => {
         assert.strictEqual(JSON.parse(again.out).device_id, "desk")
         const status = yield* bridge("status", ...state, "--json")
         assert.isAbove(JSON.parse(status.out).seconds_left, -1)
-        assert.strictEqual((yield* bridge("rotate", ...state)).code, 0)
+        const rotated = yield* bridge("rotate", ...state)
+        assert.strictEqual(rotated.code, 0)
+        assert.match(rotated.out, /^bridge_id +laptop\nrotation_id +[0-9a-f-]{36}\nlifetime_seconds +\d+$/m)
         assert.deepEqual(yield* tokensOf(service, identity), ["active", "revoked"])
         assert.deepEqual(JSON.parse((yield* bridge("abort", ...state, "--json")).out), {
           bridge_id: "laptop",
           aborted: false
         })
-        assert.strictEqual((yield* bridge("revoke", ...state)).code, 0)
+        const revoked = yield* bridge("revoke", ...state)
+        assert.deepStrictEqual([revoked.code, revoked.out], [0, "The token is revoked and deleted from the folder.\n"])
         assert.deepEqual(yield* tokensOf(service, identity), ["revoked", "revoked"])
         const after = yield* bridge("status", ...state, "--json")
         assert.strictEqual(after.code, 78)
-        assert.strictEqual(JSON.parse(after.err).error.code, "not_enrolled")
+        assert.deepStrictEqual(JSON.parse(after.err).error, {
+          code: "not_enrolled",
+          message: "The state folder holds no token: run enroll with a credential from the operator."
+        })
       }),
     60_000
   )
@@ -87,7 +93,10 @@ layer(Service.layer)("the command bridge", (it) => {
           64
         )
         assert.strictEqual((yield* bridge("enroll", "--credential-file", program, ...state)).code, 78)
-        yield* bridge("enroll", ...flags, ...state)
+        assert.match(
+          (yield* bridge("enroll", ...flags, ...state)).out,
+          /^Next: .* run --state \S+ {3}# keeps the token valid$/m
+        )
         yield* Context.get(service.services, Bridges).revoke(identity.project_id, identity.bridge_id)
         const refused = yield* bridge("rotate", ...state, "--json")
         assert.strictEqual(refused.code, 1)

@@ -669,6 +669,31 @@ layer(TestDatabase.sql)("statements of operator tokens", (it) => {
     seen: `select from operator_token where token_id = '${id(41)}' and revoked_at = ${past}`,
     actsNotOn: another
   })
+  const listedAs = (status: string) => (sql: SqlClient.SqlClient) =>
+    Effect.map(OperatorTokenStore.make(sql).list({ after: undefined, limit: 9 }, now), (tokens) =>
+      tokens.filter((one) => one.status === status)
+    )
+  const expired = `update operator_token set expires_at = ${sqlNow}`
+  const revoked = `update operator_token set revoked_at = ${past}`
+  const listed = { given: token, bystander: "" }
+  testConditions(it, "a token is listed as active", {
+    ...listed,
+    act: listedAs("active"),
+    actsNotOn: { "that has just expired": expired, "that is revoked": revoked }
+  })
+  testConditions(it, "a token is listed as expired", {
+    ...listed,
+    given: `${token}; ${expired}`,
+    act: listedAs("expired"),
+    actsNotOn: { "that was revoked before": revoked }
+  })
+  testConditions(it, "a token is listed as revoked", {
+    ...listed,
+    given: `${token}; ${revoked}`,
+    act: listedAs("revoked"),
+    actsOn: { "that has expired since": expired },
+    actsNotOn: { "that nobody revoked": "update operator_token set revoked_at = null" }
+  })
   testConditions(it, "the next page has a token", {
     given: token,
     bystander: "",

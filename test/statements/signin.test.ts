@@ -56,6 +56,8 @@ const projectTokenOver = {
   "in a disabled project": disableProject
 }
 
+const expireGrant = `update oauth_grant set expires_at = ${sqlNow}`
+
 layer(TestDatabase.sql)("statements of sign-in", (it) => {
   testConditions(it, "a project token opens", {
     given: signedIn,
@@ -207,6 +209,49 @@ layer(TestDatabase.sql)("statements of sign-in", (it) => {
       "after its revocation": projectTokenOver["after its revocation"],
       "at its expiry": projectTokenOver["at its expiry"]
     }
+  })
+  testConditions(it, "a project token is listed as expired", {
+    given: `${signedIn}; ${projectTokenOver["at its expiry"]}`,
+    act: (sql) =>
+      Effect.map(ProjectTokenStore.make(sql).list(ids.project, firstPage, now), (tokens) =>
+        tokens.filter(({ status }) => status === "expired")
+      ),
+    actsNotOn: { "that was revoked before": projectTokenOver["after its revocation"] }
+  })
+  testConditions(it, "a grant is listed as expired", {
+    given: `${signedIn}; ${expireGrant}`,
+    act: (sql) =>
+      Effect.map(GrantStore.make(sql).list(ids.project, firstPage, now), (grants) =>
+        grants.filter(({ status }) => status === "expired")
+      ),
+    actsNotOn: { "that was revoked before": endGrant }
+  })
+  testConditions(it, "a grant that has expired is listed as revoked", {
+    given: `${signedIn}; ${expireGrant}; ${endGrant}`,
+    act: (sql) =>
+      Effect.map(GrantStore.make(sql).list(ids.project, firstPage, now), (grants) =>
+        grants.filter(({ status }) => status === "revoked")
+      ),
+    actsNotOn: { "if nobody ended it": "update oauth_grant set revoked_at = null, end_reason = null" }
+  })
+  const actors = [`project_token:${ids.projectToken}`, `oauth_grant:${ids.grant}`]
+  const named = (project_id: string | undefined) => (sql: SqlClient.SqlClient) =>
+    Effect.map(ProjectTokenStore.make(sql).names(project_id, actors), (found) => (found.length === 2 ? found : []))
+  const labelled = `${signedIn}; update project_token set label = 'Ada'`
+  testConditions(it, "a token and a sign-in have their names in their project", {
+    given: labelled,
+    act: named(ids.project),
+    actsNotOn: {
+      "without a label": "update project_token set label = null",
+      "if the token is another project's": `update project_token set project_id = '${ids.otherProject}'`,
+      "if the sign-in is another project's": `update oauth_grant set project_id = '${ids.otherProject}'`
+    }
+  })
+  testConditions(it, "a token and a sign-in have their names in every project", {
+    given: labelled,
+    act: named(undefined),
+    actsOn: { "also of another one": `update oauth_grant set project_id = '${ids.otherProject}'` },
+    actsNotOn: { "without a label": "update project_token set label = null" }
   })
   testConditions(it, "a grant is listed, once", {
     given: signedIn,

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
+import { isWaiting, type Tool, type ToolName, tools } from "../../../src/agents/mcp/Tools.ts"
 import { Projects } from "../../../src/operator/projects/Projects.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { toolCost } from "../../support/agents/ToolCost.ts"
@@ -93,6 +93,31 @@ layer(Service.layer)("the tools", (it) => {
       assert.isBelow(Buffer.byteLength((yield* (yield* agent()).post("tools/list")).text), 40 * 1024)
     })
   )
+
+  it("each tool needs its scope, and counts as what it does: a write, a search or a wait", () => {
+    const which = (is: (tool: Tool) => boolean) => names.filter((name) => is(tools[name as ToolName]))
+    assert.deepStrictEqual(
+      Object.groupBy(names, (name) => tools[name as ToolName].needs.join()),
+      {
+        "": ["server_identity"],
+        "context:read": ["continuity_context", "activity", "search"],
+        "memory:write": ["memory_add", "memory_archive"],
+        "memory:read": ["memory_get", "memory_search"],
+        "tasks:write": ["task_create", "task_create_many", "task_claim", "task_note", "task_update"],
+        "tasks:read": ["task_get", "task_list", "task_wait", "receipt_list"],
+        "documents:read": ["runtime_bootstrap_get", "git_document_get"]
+      }
+    )
+    assert.deepStrictEqual(
+      writing,
+      which(({ needs }) => needs.some((scope) => scope.endsWith(":write")))
+    )
+    assert.deepStrictEqual(
+      which(({ searches }) => searches),
+      ["memory_search", "search"]
+    )
+    assert.deepStrictEqual(which(isWaiting), ["task_wait"])
+  })
 
   it("the list costs a model at most 4,000 tokens, and a reader less than half", () => {
     assert.isAtMost(toolCost.contributor, 4000)

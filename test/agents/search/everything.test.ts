@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import type { Hit } from "../../../src/agents/search/Shapes.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { pinned } from "../../support/agents/Pinned.ts"
@@ -90,7 +91,7 @@ layer(Service.layer)("search", (it) => {
         yield* a.task(text)
       }
       const hits = yield* find(a, "walrus")
-      assert.deepStrictEqual(
+      assert.sameDeepMembers(
         hits.map(({ in: source }) => source),
         ["memory", "tasks", "memory", "tasks", "memory", "tasks"]
       )
@@ -195,6 +196,58 @@ layer(Service.layer)("search", (it) => {
       assert.deepStrictEqual(
         (yield* find(a, "walrus")).map(({ title }) => title),
         ["Walrus 2"]
+      )
+    })
+  )
+
+  it.effect("reads the 200 documents that were pinned last", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const sql = yield* SqlClient.SqlClient
+      const document_id = yield* pinned(a.project_id, "Walrus 1", "Text")
+      yield* sql`
+        insert into pinned_document
+        select (jsonb_populate_record(p, jsonb_build_object(
+                 'document_id', gen_random_uuid(), 'path', 'docs/' || n, 'pinned_at', pinned_at + n * interval '1 second',
+                 'title', case n when 1 then 'Walrus 2' else 'Guide' end))).*
+          from pinned_document p, generate_series(1, 200) n
+         where document_id = ${document_id}::uuid`
+      assert.deepStrictEqual(
+        (yield* find(a, "walrus")).map(({ title }) => title),
+        ["Walrus 2"]
+      )
+    })
+  )
+
+  it.effect("names who wrote last, and when", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const colleague = yield* Agent.make(yield* Service, { project_id: a.project_id })
+      const [changed, noted] = [yield* a.task("Walrus"), yield* a.task("Heron")]
+      yield* a.write("task_note", { id: noted.id, text: "Saw a walrus" })
+      yield* TestClock.adjust("1 minute")
+      yield* colleague.update(changed, { priority: 1 })
+      yield* colleague.write("task_note", { id: noted.id, text: "The walrus is gone" })
+      const { task } = (yield* a.call("task_get", { id: changed.id })).output
+      assert.notStrictEqual(task.updated_by, task.created_by)
+      const hits = yield* find(a, "walrus")
+      assert.sameDeepMembers(
+        hits.map(({ actor, at, id }) => [id, actor, at]),
+        [changed.id, noted.id].map((id) => [id, task.updated_by, task.updated_at])
+      )
+      assert.strictEqual((yield* find(a, "heron"))[0]!.actor, task.created_by)
+    })
+  )
+
+  it.effect("has the newest first of what is found equally well", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const first = yield* a.task("Walrus")
+      yield* TestClock.adjust("1 minute")
+      const together = [yield* a.task("Walrus"), yield* a.task("Walrus"), yield* a.task("Walrus")].map(({ id }) => id)
+      assert.deepStrictEqual(
+        (yield* find(a, "walrus")).map(({ id }) => id),
+        [...together.toSorted().toReversed(), first.id]
       )
     })
   )

@@ -559,28 +559,72 @@ layer(Service.layer)("import-memory", (it) => {
   )
 
   const whole = { "a.md": "# A\n\nText.\n" }
-  const broken: ReadonlyArray<readonly [name: string, Files, Format, file: string, line: number]> = [
-    ["bytes that are not UTF-8", { ...whole, "b.md": Buffer.from("x\ny\xff\n", "latin1") }, "markdown", "b.md", 2],
-    ["a line longer than an entry", { ...whole, "b.md": `# B\n\n${"x".repeat(16_385)}\n` }, "markdown", "b.md", 3],
+  const broken: ReadonlyArray<readonly [name: string, Files, Format, file: string, line: number, reason?: string]> = [
+    [
+      "bytes that are not UTF-8",
+      { ...whole, "b.md": Buffer.from("x\ny\xff\n", "latin1") },
+      "markdown",
+      "b.md",
+      2,
+      "The line is not UTF-8"
+    ],
+    [
+      "a line longer than an entry",
+      { ...whole, "b.md": `# B\n\n${"x".repeat(16_385)}\n` },
+      "markdown",
+      "b.md",
+      3,
+      "The line has more than 16384 bytes"
+    ],
     [
       "a token of this service",
       { ...whole, "b.md": `---\ntitle: B\n---\n# B\n\nx\n${secret}\ny\n` },
       "markdown",
       "b.md",
-      7
+      7,
+      "body contains a"
     ],
-    ["a character that hides text", { ...whole, "b.md": "# B\n\nx\u202ey\n" }, "markdown", "b.md", 3],
+    ["a character that hides text", { ...whole, "b.md": "# B\n\nx\u202ey\n" }, "markdown", "b.md", 3, "body: Contains"],
     [
       "a file of an export with broken YAML",
       { ...whole, "b.md": "---\nbridge-service: entry\nid: [\n---\n" },
       "markdown",
       "b.md",
-      4
+      4,
+      "The front matter is not valid YAML"
     ],
-    ["front matter without an end", { ...whole, "b.md": "---\ntitle: B\n\n# B\n" }, "markdown", "b.md", 1],
-    ["front matter of 17 KiB", { ...whole, "b.md": `---\n${"a: b\n".repeat(3500)}---\nx\n` }, "markdown", "b.md", 1],
-    ["a value with a colon", { ...whole, "b.md": "---\ntags: [a]\ntitle: B: c\n---\nx\n" }, "markdown", "b.md", 3],
-    ["aliases that expand", { ...whole, "b.md": "---\na: &a [x]\nb: [*a, *a]\n---\nx\n" }, "markdown", "b.md", 1],
+    [
+      "front matter without an end",
+      { ...whole, "b.md": "---\ntitle: B\n\n# B\n" },
+      "markdown",
+      "b.md",
+      1,
+      "within 16 KiB no line is ---"
+    ],
+    [
+      "front matter of 17 KiB",
+      { ...whole, "b.md": `---\n${"a: b\n".repeat(3500)}---\nx\n` },
+      "markdown",
+      "b.md",
+      1,
+      "within 16 KiB no line is ---"
+    ],
+    [
+      "a value with a colon",
+      { ...whole, "b.md": "---\ntags: [a]\ntitle: B: c\n---\nx\n" },
+      "markdown",
+      "b.md",
+      3,
+      "a value with a colon needs quotes"
+    ],
+    [
+      "aliases that expand",
+      { ...whole, "b.md": "---\na: &a [x]\nb: [*a, *a]\n---\nx\n" },
+      "markdown",
+      "b.md",
+      1,
+      "has aliases, or is nested too deeply"
+    ],
     [
       "fields nested without end",
       { ...whole, "b.md": `---\na: ${"[".repeat(8000)}${"]".repeat(8000)}\n---\nx\n` },
@@ -588,8 +632,15 @@ layer(Service.layer)("import-memory", (it) => {
       "b.md",
       2
     ],
-    ["two files with one id", { ...twice(), ...whole }, "markdown", "c.md", 8],
-    ["a line that is not JSON", { "i.jsonl": `${jsonl(issue("a"))}{"id":\n` }, "beads", "i.jsonl", 2],
+    ["two files with one id", { ...twice(), ...whole }, "markdown", "c.md", 8, "It repeats b.md, line 8"],
+    [
+      "a line that is not JSON",
+      { "i.jsonl": `${jsonl(issue("a"))}{"id":\n` },
+      "beads",
+      "i.jsonl",
+      2,
+      "It is not a JSON object"
+    ],
     ["100,000 nested arrays", { "i.jsonl": `${jsonl(issue("a"))}${"[".repeat(1e5)}\n` }, "beads", "i.jsonl", 2],
     ["an issue without a title", { "i.jsonl": jsonl(issue("a"), { id: "b" }) }, "beads", "i.jsonl", 2],
     ["an issue twice", { "i.jsonl": jsonl(issue("a"), issue("a")) }, "beads", "i.jsonl", 2],
@@ -608,14 +659,16 @@ layer(Service.layer)("import-memory", (it) => {
       { "m.jsonl": jsonl({ type: "entity", name: "x".repeat(2e6) }) },
       "server-memory",
       "m.jsonl",
-      1
+      1,
+      "The line has more than 1048576 characters"
     ],
     [
       "an entity without observations",
       { "m.jsonl": jsonl({ type: "entity", name: "A", entityType: "x" }) },
       "server-memory",
       "m.jsonl",
-      1
+      1,
+      "observations: Is required"
     ],
     [
       "an entity twice",
@@ -626,7 +679,8 @@ layer(Service.layer)("import-memory", (it) => {
       },
       "server-memory",
       "m.jsonl",
-      2
+      2,
+      "It repeats the entity of line 1"
     ]
   ]
   function twice() {
@@ -645,7 +699,7 @@ layer(Service.layer)("import-memory", (it) => {
   function remark() {
     return { id: 1, author: "x", text: secret, created_at: "2026-02-05T01:32:02Z" }
   }
-  for (const [name, files, format, file, line] of broken) {
+  for (const [name, files, format, file, line, reason = ""] of broken) {
     it.effect(`${name}: the refusal names file and line, and nothing is imported`, () =>
       Effect.gen(function* () {
         const { project_id } = yield* agentOf
@@ -654,6 +708,7 @@ layer(Service.layer)("import-memory", (it) => {
         assert.strictEqual(refusal._tag, "import_invalid", refusal.message)
         assert.deepInclude(refusal.details, { file, line }, refusal.message)
         assert.include(refusal.message, `${file}, line ${line}: `)
+        assert.include(refusal.message, reason)
         assert.notInclude(refusal.message, secret)
         assert.deepStrictEqual(yield* stored(project_id), before)
       })

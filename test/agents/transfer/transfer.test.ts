@@ -80,57 +80,148 @@ const twoDependencies = { counts: { ...end.counts, dependency: 2 } }
 const oneNote = { counts: { ...end.counts, note: 1 } }
 const token = Redacted.value(format("spt", randomBytes(32)))
 
-/** What is wrong with the file, the file, and the line that the refusal names. */
-const broken: ReadonlyArray<readonly [string, string | Buffer, number]> = [
+/** What is wrong with the file, the file, and the line that the refusal names; with the reason where several would fit. */
+const broken: ReadonlyArray<readonly [string, string | Buffer, number, reason?: string]> = [
   ["no header", text(rows), 1],
   ["a header of another format", text(instead(1, { ...header, export: "other" })), 1],
-  ["a line that is not JSON", text(instead(3, '{"task":')), 3],
-  ["a line that is not an object", text(instead(3, "[]")), 3],
-  ["a line with two members", text(instead(3, { task, memory })), 3],
-  ["a line of an unknown kind", text(instead(3, { project: task })), 3],
-  ["bytes that are not UTF-8", Buffer.from(text(instead(2, { memory: { ...memory, body: "a\xff" } })), "latin1"), 2],
+  ["a line that is not JSON", text(instead(3, '{"task":')), 3, "It is not a JSON object"],
+  [
+    "a line that is not an object",
+    text(instead(3, "[]")),
+    3,
+    "It must be one of memory, task, dependency, receipt, note"
+  ],
+  [
+    "a line with two members",
+    text(instead(3, { task, memory })),
+    3,
+    "It must be one of memory, task, dependency, receipt, note"
+  ],
+  [
+    "a line of an unknown kind",
+    text(instead(3, { project: task })),
+    3,
+    "It must be one of memory, task, dependency, receipt, note"
+  ],
+  [
+    "bytes that are not UTF-8",
+    Buffer.from(text(instead(2, { memory: { ...memory, body: "a\xff" } })), "latin1"),
+    2,
+    "It is not a JSON object"
+  ],
   ["a raw NUL", text(instead(2, JSON.stringify({ memory }).replace("pelican", "peli\0can"))), 2],
   ["an escaped NUL", text(instead(2, { memory: { ...memory, body: "a\0b" } })), 2],
   ["a lone surrogate", text(instead(2, { memory: { ...memory, body: "a\ud800b" } })), 2],
-  ["a line longer than any row", text(instead(2, { memory: { ...memory, body: "x".repeat(300_000) } })), 2],
+  [
+    "a line longer than any row",
+    text(instead(2, { memory: { ...memory, body: "x".repeat(300_000) } })),
+    2,
+    "It is not a JSON object"
+  ],
   ["100,000 nested arrays", text(instead(2, `{"memory":${"[".repeat(1e5)}${"]".repeat(1e5)}}`)), 2],
   ["a body over its limit", text(instead(2, { memory: { ...memory, body: "x".repeat(16_385) } })), 2],
   ["a title over its limit", text(instead(3, { task: { ...task, title: "ü".repeat(101) } })), 3],
   ["too many tags", text(instead(2, { memory: { ...memory, tags: Array.from({ length: 17 }, String) } })), 2],
   ["too many steps", text(instead(6, { receipt: { ...receipt, next_steps: Array(11).fill("x") } })), 6],
-  ["a token of this service", text(instead(6, { receipt: { ...receipt, summary: `see ${token}` } })), 6],
-  ["an unknown field", text(instead(3, { task: { ...task, surprise: 1 } })), 3],
+  [
+    "a token of this service",
+    text(instead(6, { receipt: { ...receipt, summary: `see ${token}` } })),
+    6,
+    "summary contains a"
+  ],
+  ["an unknown field", text(instead(3, { task: { ...task, surprise: 1 } })), 3, "Unknown parameter"],
   ["a row that names its project", text(instead(3, { task: { ...task, project_id: id(0) } })), 3],
   ["__proto__", text(instead(3, JSON.stringify({ task }).replace('"body"', '"__proto__":{},"body"'))), 3],
-  ["a missing field", text(instead(3, { task: { id: id(2) } })), 3],
+  ["a missing field", text(instead(3, { task: { id: id(2) } })), 3, "title: Is required"],
   ["an id that is not a UUID", text(instead(3, { task: { ...task, id: "x" } })), 3],
   ["a huge version", text(instead(3, { task: { ...task, version: 1e300 } })), 3],
   ["a date that does not exist", text(instead(3, { task: { ...task, created_at: "2026-02-30T00:00:00Z" } })), 3],
   ["a time before 1970", text(instead(3, { task: { ...task, created_at: "0000-01-01T00:00:00Z" } })), 3],
-  ["a closed task without closed_at", text(instead(3, { task: { ...task, status: "done" } })), 3],
+  [
+    "a closed task without closed_at",
+    text(instead(3, { task: { ...task, status: "done" } })),
+    3,
+    "closed_at with done and cancelled"
+  ],
   ["a blocked task without kind", text(instead(3, { task: { ...task, status: "blocked" } })), 3],
-  ["an active entry with a successor", text(instead(2, { memory: { ...memory, superseded_by: id(1) } })), 2],
-  ["a repeated id", text([header, rows[0], rows[0], ...rows.slice(1), end]), 3],
-  ["two successors of one entry", successors(), 4],
-  ["two receipts of one session", text([...whole.slice(0, 6), { receipt: { ...receipt, id: id(5) } }, end]), 7],
-  ["a task after a dependency", text([header, rows[1], rows[2], rows[3], { task: { ...task, id: id(6) } }]), 5],
-  ["an entry that supersedes an unknown one", text(instead(2, { memory: { ...memory, supersedes: id(9) } })), 2],
+  [
+    "an active entry with a successor",
+    text(instead(2, { memory: { ...memory, superseded_by: id(1) } })),
+    2,
+    "only of an entry that is not active"
+  ],
+  ["a repeated id", text([header, rows[0], rows[0], ...rows.slice(1), end]), 3, "It repeats line 2"],
+  ["two successors of one entry", successors(), 4, "It repeats line 3"],
+  [
+    "two receipts of one session",
+    text([...whole.slice(0, 6), { receipt: { ...receipt, id: id(5) } }, end]),
+    7,
+    "It repeats line 6"
+  ],
+  [
+    "a task after a dependency",
+    text([header, rows[1], rows[2], rows[3], { task: { ...task, id: id(6) } }]),
+    5,
+    "It must come before the rows of dependency"
+  ],
+  [
+    "an entry that supersedes an unknown one",
+    text(instead(2, { memory: { ...memory, supersedes: id(9) } })),
+    2,
+    "a row that neither the file nor the project has"
+  ],
   ["an entry superseded by an unknown one", text(instead(2, { memory: { ...gone, superseded_by: id(9) } })), 2],
   ["an entry about an unknown task", text(instead(2, { memory: { ...memory, task_id: id(9) } })), 2],
-  ["a dependency on an unknown task", text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })), 5],
+  [
+    "a dependency on an unknown task",
+    text(instead(5, { dependency: { ...dependency, depends_on: id(9) } })),
+    5,
+    "The project has no such task"
+  ],
   ["a receipt of an unknown task", text(instead(6, { receipt: { ...receipt, task_id: id(9) } })), 6],
-  ["a note on an unknown task", text([...whole.slice(0, 6), { note: { ...remark, task_id: id(9) } }, oneNote]), 7],
-  ["a repeated note", text([...whole.slice(0, 6), { note: remark }, { note: remark }, oneNote]), 8],
-  ["a note before a receipt", text([...whole.slice(0, 5), { note: remark }, rows[4], oneNote]), 7],
-  ["a task that depends on itself", text(instead(5, { dependency: { task_id: id(2), depends_on: id(2) } })), 5],
+  [
+    "a note on an unknown task",
+    text([...whole.slice(0, 6), { note: { ...remark, task_id: id(9) } }, oneNote]),
+    7,
+    "The project has no such task"
+  ],
+  [
+    "a repeated note",
+    text([...whole.slice(0, 6), { note: remark }, { note: remark }, oneNote]),
+    8,
+    "It repeats line 7"
+  ],
+  [
+    "a note before a receipt",
+    text([...whole.slice(0, 5), { note: remark }, rows[4], oneNote]),
+    7,
+    "It must come before the rows of note"
+  ],
+  [
+    "a task that depends on itself",
+    text(instead(5, { dependency: { task_id: id(2), depends_on: id(2) } })),
+    5,
+    "two different tasks"
+  ],
   [
     "tasks that depend on each other",
     text([...whole.slice(0, 5), { dependency: { task_id: id(2), depends_on: id(3) } }, rows[4], twoDependencies]),
-    5
+    5,
+    "The task would wait for itself"
   ],
-  ["a file without counts", text(whole.slice(0, -1)), 7],
-  ["wrong counts", text(instead(7, { counts: { ...end.counts, task: 3 } })), 7],
-  ["a row after the counts", text([...whole, { receipt: { ...receipt, id: id(5), session_ref: "other" } }]), 8],
+  ["a file without counts", text(whole.slice(0, -1)), 7, "The file ends without the line with the counts"],
+  [
+    "wrong counts",
+    text(instead(7, { counts: { ...end.counts, task: 3 } })),
+    7,
+    "The file does not have 3 rows of task"
+  ],
+  [
+    "a row after the counts",
+    text([...whole, { receipt: { ...receipt, id: id(5), session_ref: "other" } }]),
+    8,
+    "It follows the line with the counts"
+  ],
   ["a truncated last line", text(whole).slice(0, -10), 7],
   ["an empty file", "", 1]
 ]
@@ -232,13 +323,14 @@ layer(Service.layer)("transfer", (it) => {
     })
   )
 
-  for (const [name, file, line] of broken) {
+  for (const [name, file, line, reason = ""] of broken) {
     it.effect(`${name}: the refusal names the line, and nothing is imported`, () =>
       Effect.gen(function* () {
         const { project_id } = yield* project
         const refusal = yield* Effect.flip(load(project_id, file))
         assert.deepStrictEqual([refusal._tag, refusal.details?.["line"]], ["import_invalid", line], refusal.message)
         assert.include(refusal.message, `Line ${line} `)
+        assert.include(refusal.message, reason)
         assert.notInclude(refusal.message, "pelican")
         assert.notInclude(refusal.message, token)
         assert.deepStrictEqual(yield* rowsOf(project_id), nothing)

@@ -2,24 +2,17 @@
  * What commands ask of the services. No option is ignored: without it, something else is asked. Numbers are refused where
  * they say. What a command shows and how it ends follows from the answer.
  */
-import { NodeServices } from "@effect/platform-node"
 import { assert, it } from "@effect/vitest"
-import { ConfigProvider, Console, Duration, Effect, Exit, Option, Redacted } from "effect"
-import { CliConfig, Command } from "effect/cli"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { Duration, Effect, Option, Redacted } from "effect"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { serviceAdmin } from "../../../cli/commands/all.ts"
 import { pathFlags } from "../../../cli/support/Flags.ts"
 import { HeldServices } from "../../../cli/support/services/HeldServices.ts"
-import { Write } from "../../../cli/support/terminal/Print.ts"
-import type { Services } from "../../../cli/support/services/Services.ts"
 import { withWholeIds } from "../../../cli/support/wholeIds.ts"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
 import { recording } from "../../support/run/Lines.ts"
 import { read, rows } from "../../support/run/Markdown.ts"
-
-const uuid = "00000000-0000-7000-8000-0000000000aa"
+import { answering, noting, temporary, typed, uuid } from "../../support/service/Typed.ts"
 
 const client = Redacted.value(format("sci", Buffer.alloc(32)))
 
@@ -102,75 +95,6 @@ const documented = rows(read("docs/reference.md"))
       .filter((flag) => !leftOut[name]?.includes(flag))
   }))
   .filter(({ given }) => given.length > 0)
-
-/** Answers that let each command go on: a list, a row with its secret, and numbers. */
-const answer = Object.assign([], {
-  counts: {},
-  created_at: new Date(0),
-  credential: Redacted.make("secret"),
-  credential_id: uuid,
-  found: [],
-  lines: [],
-  name: "Shop",
-  project_id: uuid,
-  token: Redacted.make("secret"),
-  token_id: uuid,
-  url: Redacted.make("secret")
-})
-/** Members of services that are effects. */
-const effects = ["maintain", "mint", "rekey", "retryDead", "status", "take"]
-
-/** Services that note what is asked of them. */
-const noting = (asked: Array<unknown>) => {
-  const note = (what: unknown) => Effect.sync(() => (asked.push(what), answer))
-  const service = (name: string) =>
-    new Proxy(
-      {},
-      {
-        get: (_, member) =>
-          effects.includes(String(member))
-            ? note(`${name}.${String(member)}`)
-            : (...given: ReadonlyArray<unknown>) =>
-                // That a project exists is asked besides what is done with it.
-                name === "projects" && member === "find"
-                  ? Effect.succeed(answer)
-                  : note([`${name}.${String(member)}`, given])
-      }
-    )
-  const others: Readonly<Record<string, unknown>> = {
-    baseUrl: "https://bridges.example",
-    persistently: (work: unknown) => work,
-    recorded: () => Effect.void
-  }
-  return new Proxy({}, { get: (_, name) => others[String(name)] ?? service(String(name)) }) as Services
-}
-
-/** Services of which some answer as they are told. */
-const answering = (given: object) => Object.assign(Object.create(noting([])), given) as Services
-
-const temporary = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "options-"))),
-  (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
-)
-
-/** Runs a command on these services: what it shows, and the failure that it ends with. */
-const typed = Effect.fnUntraced(function* (services: Services, ...args: ReadonlyArray<string>) {
-  const shown: Array<string> = []
-  const show = (text: string) => void shown.push(text)
-  const exit = yield* Command.runWith(serviceAdmin, { version: "", renderErrors: false })(args).pipe(
-    Effect.provideService(HeldServices, services),
-    Effect.provideService(Write, show),
-    Effect.provideService(Console.Console, { ...globalThis.console, log: show, error: () => {} }),
-    Effect.provide([
-      NodeServices.layer,
-      CliConfig.layer({ builtIns: [] }),
-      ConfigProvider.layer(ConfigProvider.fromUnknown({}))
-    ]),
-    Effect.exit
-  )
-  const failed = Exit.isFailure(exit) && Exit.hasFails(exit) ? String(Exit.findErrorOption(exit)) : ""
-  return { shown: shown.join("\n"), failed }
-})
 
 /** Everything that a command asks for, and how it ends. */
 const observed = Effect.fnUntraced(function* (name: string, flags: ReadonlyArray<string>) {

@@ -4,6 +4,7 @@ import { Context, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { Bridges } from "../../../src/bridges/identity/Bridges.ts"
+import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { sentences } from "../../../src/people/console/activity/Sentences.ts"
 import { endPage, type Frame, framed } from "../../../src/people/console/frame/Frame.ts"
 import { html } from "../../../src/platform/html/Html.ts"
@@ -454,6 +455,30 @@ layer(Service.layer)("the console", (it) => {
       }
       const enter = (given: string) => new Person(limited.url).post("/console/enter", { code: given })
       assert.deepStrictEqual([(yield* enter("sco_wrong")).status, (yield* enter(code)).status], [429, 303])
+    })
+  )
+
+  it.effect("counts a page of memory as a search of its project, and no page of an operator", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { project_id, token } = yield* makeToken(limited)
+      yield* Context.get(limited.services, Limits).set(project_id, { searches_per_minute: 1 })
+      const answers = (by: Person) =>
+        Effect.forEach(["/tasks", "/memory", "/tasks", "/memory?query=x", "/activity"], (path) =>
+          Effect.map(by.get(`/console/${project_id}${path}`), ({ headers, status }) => [
+            status,
+            headers.get("retry-after")
+          ])
+        )
+      const person = new Person(limited.url)
+      yield* person.signIn(token)
+      const shown = [200, null]
+      assert.deepStrictEqual(yield* answers(person), [shown, shown, shown, [429, "60"], shown])
+      const link = yield* Context.get(limited.services, Sessions).makeLink("operator", undefined)
+      const whoever = new Person(limited.url)
+      const code = new URL(Redacted.value(link.url)).searchParams.get("code")!
+      yield* whoever.post("/console/enter", { code })
+      assert.deepStrictEqual(yield* answers(whoever), [shown, shown, shown, shown, shown])
     })
   )
 

@@ -37,6 +37,27 @@ layer(Service.layer)("the tasks of a project", (it) => {
     })
   )
 
+  it.effect("stand on the board by their priority, and those that are closed by their last change", () =>
+    Effect.gen(function* () {
+      const { made, person, tasks } = yield* signedIn
+      for (const [title, priority] of [
+        ["Some day", 4],
+        ["At once", 0]
+      ] as const) {
+        yield* made.agent.task(title, { priority })
+      }
+      const dropped = yield* made.agent.task("Forget it", { priority: 4 })
+      yield* made.agent.update(dropped, { status: "cancelled" })
+      const { text } = yield* person.get(`${tasks}?view=board`)
+      const titles = (column: string) =>
+        [...between(text, `<h2>${column} `, "</section>").matchAll(/<a class="name"[^>]*>([^<]*)</g)].map(
+          ([, of]) => of
+        )
+      assert.deepEqual(titles("Open"), ["At once", "Write the guide", "Some day"])
+      assert.deepEqual(titles("Closed lately"), ["Forget it", "Remove the old endpoint"])
+    })
+  )
+
   it.effect("of a column that is long are cut, and the list has the rest", () =>
     Effect.gen(function* () {
       const { made, person, tasks } = yield* signedIn

@@ -1,6 +1,6 @@
 /** The audit log: one row for each step of a Bridge (decisions.md, Events). */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Effect, Redacted } from "effect"
+import { Clock, Context, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Credentials } from "../../../src/bridges/enrollment/Credentials.ts"
 import { generateKeyPair } from "../../../src/client/Crypto.ts"
@@ -9,11 +9,57 @@ import { Memory } from "../../../src/agents/memory/Memory.ts"
 import { Audit } from "../../../src/platform/audit/Audit.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { CurrentOperator, operator, operatorOf } from "../../../src/platform/settings/Operator.ts"
-import { exchange, obtainCode } from "../../support/agents/Agent.ts"
+import { exchange, makeToken, obtainCode } from "../../support/agents/Agent.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { b64, Bridge } from "../../support/bridges/Bridge.ts"
 import { send } from "../../support/network/Http.ts"
 import { instance, Service } from "../../support/service/Service.ts"
+
+layer(Service.layer)("refusals", (it) => {
+  it.effect("are counted in one row if minute, action, code, project and subject are the same, and in no other", () =>
+    Effect.gen(function* () {
+      const service = yield* Service
+      const audit = Context.get(service.services, Audit)
+      const { project_id } = yield* makeToken(service)
+      const elsewhere = (yield* makeToken(service)).project_id
+      const event = {
+        action: "mcp.write",
+        code: "first",
+        project_id,
+        actor: "operator",
+        subject: { tool: "task_note" }
+      }
+      const begun = 60_000 * Math.ceil((yield* Clock.currentTimeMillis) / 60_000)
+      const refused = (later: number, change: Partial<typeof event> = {}) =>
+        audit.refused(new Date(begun + later), { ...event, ...change })
+      yield* refused(0)
+      yield* refused(59_999, { actor: "operator:ada" })
+      yield* refused(60_000)
+      for (const change of [
+        { action: "console.write" },
+        { code: "other" },
+        { subject: { tool: "memory_add" } },
+        { project_id: elsewhere }
+      ]) {
+        yield* refused(0, change)
+      }
+      const rowsOf = (id: string) =>
+        Effect.map(audit.list(id, { after: undefined, limit: 9 }, { from: new Date(begun), refused: true }), (events) =>
+          events.map(({ action, actor, at, code, count, subject }) =>
+            [count, action, code, subject["tool"], actor, at.getTime() - begun].join(" ")
+          )
+        )
+      assert.sameMembers(yield* rowsOf(project_id), [
+        "2 mcp.write first task_note operator 0",
+        "1 mcp.write first task_note operator 60000",
+        "1 console.write first task_note operator 0",
+        "1 mcp.write other task_note operator 0",
+        "1 mcp.write first memory_add operator 0"
+      ])
+      assert.deepStrictEqual(yield* rowsOf(elsewhere), ["1 mcp.write first task_note operator 0"])
+    })
+  )
+})
 
 layer(Service.layer)("the life of a Bridge", (it) => {
   it.effect("leaves an audit row for every step, and one for the replays and refusals of a minute", () =>

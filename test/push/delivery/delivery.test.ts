@@ -70,7 +70,9 @@ layer(Delivery.layer)("a notification", (it) => {
         const { aps, k } = JSON.parse(payload)
         const policy = notificationKinds[kind]
         assert.deepStrictEqual([k, aps.category], [kind, policy.category])
-        assert.match(aps.alert["loc-key"], /^N_[A-Z_]+_BODY$/)
+        const sentence = `N_${kind.replace(".", "_").toUpperCase()}`
+        assert.deepStrictEqual(aps.alert, { "title-loc-key": `${sentence}_TITLE`, "loc-key": `${sentence}_BODY` })
+        assert.strictEqual(aps["interruption-level"], policy.priority === "low" ? "passive" : "active")
         assert.strictEqual(priority, ["high", "urgent"].includes(policy.priority) ? "10" : "5")
         assert.strictEqual(expiration, Math.floor(now / 1000) + Duration.toSeconds(policy.lasts))
       })

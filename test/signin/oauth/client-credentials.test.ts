@@ -74,6 +74,7 @@ layer(Service.layer)("a Bridge", (it) => {
       yield* TestClock.adjust("4 minutes")
       yield* Effect.provideContext(sweepOnce(sweeps), service.services)
       assert.deepStrictEqual(errorOf(yield* askToken(service, fieldsFor(assertion))), invalidClient)
+      assert.sameMembers(yield* outcomesOf(bridge, "bridge.access_token_issued"), [null, null, "invalid_client"])
     })
   )
 
