@@ -17,6 +17,7 @@ import * as PrepareStore from "../../../src/bridges/rotation/PrepareStore.ts"
 import * as ProjectStore from "../../../src/operator/projects/ProjectStore.ts"
 import * as SubjectStore from "../../../src/people/console/activity/SubjectStore.ts"
 import { sentences } from "../../../src/people/console/activity/Sentences.ts"
+import * as ErasureStore from "../../../src/people/erasure/ErasureStore.ts"
 import * as GaugesStore from "../../../src/people/operator/GaugesStore.ts"
 import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
@@ -271,6 +272,22 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       const gauges = Effect.andThen(GaugesStore.make(sql).measure(now, now), scanned)
       const tables = (yield* sql.withTransaction(gauges)).map(({ table }) => table)
       assert.deepStrictEqual(tables, ["project_usage"])
+    })
+  )
+
+  // The last ones of this file: the rows are gone afterwards.
+  it.effect.each([
+    ["memory_posting", bigProject, 10_000],
+    ["push_outbox", rungProject, 4_000]
+  ] as const)("a batch of %s, before its project is deleted, reads what it deletes", ([table, project_id, gone]) =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rows = Effect.map(sql`select from ${sql(table)}`, ({ length }) => length)
+      const before = yield* rows
+      const { entries, scanned } = yield* readBy((sql) => ErasureStore.make(sql).dropDerived(table, project_id))
+      assert.isAtLeast(before - (yield* rows), gone)
+      assert.isAtMost(scanned, 100)
+      assert.isAtMost(entries, 11_000)
     })
   )
 })
