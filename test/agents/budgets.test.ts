@@ -448,6 +448,20 @@ layer(Service.layer)("a limit on calls in a minute", (it) => {
     })
   )
 
+  it.effect("counts every twenty tasks that a closed task made wait as a further write, also beyond the limit", () =>
+    Effect.gen(function* () {
+      const agent = yield* limited
+      yield* setLimits(agent, { writes_per_minute: 3 })
+      const task = yield* agent.task("Task")
+      const waiting = indexes(45).map((index) => ({ title: `Task ${index}`, depends_on: [task.id] }))
+      assert.isUndefined((yield* agent.write("task_create_many", { tasks: waiting })).code)
+      assert.isUndefined((yield* agent.update(task, { status: "done" })).code)
+      const { details } = yield* agent.write("memory_add", { kind: "note", body: "x" })
+      // Two writes more than there were, and one for this call.
+      assert.deepStrictEqual(details, { limit: "writes_per_minute", value: 3, maximum: 3, retry_after: 60 })
+    })
+  )
+
   it.effect("counts a write whose write_context is wrong: its refusal is a row of the audit log", () =>
     Effect.gen(function* () {
       const agent = yield* limited

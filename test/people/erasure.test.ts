@@ -21,6 +21,7 @@ import { makePerson, makeSubject } from "../support/people/SignIn.ts"
 import { makePhone } from "../support/phones/Phone.ts"
 import { bigProject, fill } from "../support/database/Fill.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
+import { recording } from "../support/run/Lines.ts"
 import { instance } from "../support/service/Service.ts"
 
 /** A word that the database's own rows never hold. */
@@ -388,6 +389,9 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
         bigProject
       )
       assert.deepStrictEqual(yield* erasures.deleteProject(bigProject, "now"), deleted)
+      const actions = (yield* sql<{ action: string }>`
+        select action from audit_event where project_id = ${bigProject}::uuid`).map(({ action }) => action)
+      assert.includeMembers(actions, ["project.deletion_scheduled", "project.deleted"])
       assert.deepStrictEqual(
         lines(file).map(({ state }) => state),
         ["prepared", "committed"]
@@ -445,6 +449,154 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a deleted project", (it) => {
       const [now] = yield* rows()
       assert.isNotNull(now!["deleted_at"])
       assert.strictEqual((yield* lastAudit(project_id)).action, "project.deleted")
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("what is due", (it) => {
+  /** Until the scope closes, no row of the project goes from this table. */
+  const keep = (table: string, project_id: string) =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const run = (text: string) => sql.unsafe(text).unprepared
+      yield* run(`create or replace function keep() returns trigger language plpgsql as
+                  $$ begin raise 'this row stays'; end $$`)
+      yield* Effect.acquireRelease(
+        run(`create trigger keep before delete on ${table} for each row
+               when (old.project_id = '${project_id}') execute function keep()`),
+        () => Effect.orDie(run(`drop trigger keep on ${table}`))
+      )
+    })
+  /** A project that is to be deleted with the next pass. */
+  const dueNow = Effect.fnUntraced(function* (on: Effect.Success<ReturnType<typeof instance>>, project_id: string) {
+    yield* disable(on, project_id)
+    const sql = yield* SqlClient.SqlClient
+    yield* sql`update project set delete_after = disabled_at + interval '1 second' where project_id = ${project_id}::uuid`
+  })
+  const isDeleted = (project_id: string) =>
+    Effect.map(
+      SqlClient.SqlClient.use(
+        (sql) => sql`
+        select from project where project_id = ${project_id}::uuid and deleted_at is not null`
+      ),
+      ({ length }) => length === 1
+    )
+  const entriesOf = (project_id: string) =>
+    Effect.map(
+      SqlClient.SqlClient.use((sql) => sql`select from memory_entry where project_id = ${project_id}::uuid`),
+      ({ length }) => length
+    )
+
+  it.effect("is erased, whatever else of it cannot be erased", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const agents = [agent, ...(yield* Effect.replicateEffect(Agent.make(on), 3))]
+      yield* Effect.forEach(agents, (one) => one.note("Note"))
+      const [first, second, ...retaining] = agents.map(({ project_id }) => project_id)
+      yield* dueNow(on, first!)
+      yield* dueNow(on, second!)
+      const [earlier, later] = retaining.toSorted()
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`update memory_entry set created_at = created_at - interval '9 days'`
+      for (const project_id of retaining) yield* Context.get(on.services, Limits).set(project_id, { memory_days: 8 })
+      const { lines, record } = recording()
+      const keeping = Effect.andThen(keep("project_usage", first!), keep("memory_entry", earlier!))
+      yield* Effect.scoped(Effect.andThen(keeping, record(erasures.pass)))
+      assert.deepStrictEqual([yield* isDeleted(first!), yield* isDeleted(second!)], [false, true])
+      assert.deepStrictEqual([yield* entriesOf(earlier!), yield* entriesOf(later!)], [1, 0])
+      const told = lines
+        .map((line) => JSON.parse(line))
+        .filter(({ message }) => message === "What is due was not erased")
+      assert.deepStrictEqual(
+        told.map(({ annotations }) => [annotations.project_id, annotations.sqlstate]),
+        [
+          [first, "P0001"],
+          [earlier, "P0001"]
+        ]
+      )
+      yield* erasures.pass
+      assert.deepStrictEqual([yield* isDeleted(first!), yield* entriesOf(earlier!)], [true, 0])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is a project that has lost what is derived, in batches, before the transaction that deletes it", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const { project_id } = agent
+      const { id } = yield* agent.note("Note")
+      const phones = yield* Effect.replicateEffect(
+        Effect.map(makePerson(on, { project_id }), (one) => makePhone(on, one)),
+        2
+      )
+      const devices: ReadonlyArray<string> = yield* Effect.forEach(phones, (phone) =>
+        Effect.map(phone.register(), ({ body }) => body.device_id)
+      )
+      const sql = yield* SqlClient.SqlClient
+      const many = Effect.gen(function* () {
+        yield* sql`set local session_replication_role = replica`
+        yield* sql`
+          insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+          select ${project_id}::uuid, 'word ' || n, ${id}::uuid, 1, 1 from generate_series(1, 10001) n`
+        yield* sql`
+          insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+          select ${project_id}::uuid, gen_random_uuid(), 'model', 0, n, '' from generate_series(1, 10001) n`
+        yield* sql`
+          insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
+          select ${project_id}::uuid, 'memory_add', 'key ' || n, sha256('x'), now() from generate_series(1, 10001) n`
+        yield* sql`
+          insert into push_outbox (
+            delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+            created_at, settled_at)
+          select gen_random_uuid(), gen_random_uuid(), device_id, ${project_id}::uuid, 'task.blocked', 2, 'task', 'delivered',
+                 now(), now(), now(), now()
+            from unnest(${devices}::uuid[]) device_id, generate_series(1, 6000)`
+      })
+      yield* sql.withTransaction(many)
+      // How many rows each statement deletes, and in which transaction.
+      const run = (text: string) => sql.unsafe(text).unprepared
+      yield* run("create table batch (name text, rows int, xact xid8)")
+      yield* run(`create function note() returns trigger language plpgsql security definer as $$ begin
+        insert into batch select tg_table_name, count(*), pg_current_xact_id() from gone having count(*) > 0;
+        return null; end $$`)
+      const tables = ["idempotency_record", "memory_embedding", "memory_posting", "push_outbox"]
+      for (const table of tables) {
+        yield* run(`create trigger note after delete on ${table} referencing old table as gone
+                      for each statement execute function note()`)
+      }
+
+      yield* dueNow(on, project_id)
+      yield* Effect.scoped(Effect.andThen(keep("project_usage", project_id), erasures.pass))
+      assert.deepStrictEqual(
+        yield* sql`
+          select name, count(*)::int as batches, max(rows) as most, count(distinct xact)::int as transactions
+            from batch group by name order by name`,
+        tables.map((name) => ({ name, batches: 2, most: 10_000, transactions: 2 }))
+      )
+      // As after a crash: it goes on being deleted.
+      assert.deepStrictEqual([yield* isDeleted(project_id), yield* entriesOf(project_id)], [false, 1])
+      assert.strictEqual(readFileSync(file, "utf8"), "")
+      const projects = Context.get(on.services, Projects)
+      assert.strictEqual((yield* Effect.flip(projects.enable(project_id)))._tag, "project_deletion_begun")
+      assert.isNotNull((yield* projects.disable(project_id)).disabled_at)
+      yield* erasures.pass
+      assert.isTrue(yield* isDeleted(project_id))
+      assert.deepStrictEqual(
+        lines(file).map(({ state }) => state),
+        ["prepared", "committed"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("stays as it is without a file for the record", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start({ SERVICE_ERASURE_FILE: "" })
+      const { project_id } = agent
+      yield* agent.note("Note")
+      yield* dueNow(on, project_id)
+      assert.strictEqual((yield* Effect.flip(erasures.pass))._tag, "ConfigurationError")
+      const sql = yield* SqlClient.SqlClient
+      assert.isNotEmpty(yield* sql`select from memory_posting where project_id = ${project_id}::uuid`)
+      yield* Context.get(on.services, Projects).enable(project_id)
     }).pipe(Effect.scoped)
   )
 })

@@ -62,6 +62,53 @@ layer(TestDatabase.sql)("statements that delete projects", (it) => {
     actsNotOn: { "of another project": elsewhere("bridge_enrollment_credential") }
   })
 
+  const batches: Record<
+    ErasureStore.Derived,
+    { given: string; start: ReadonlyArray<string>; lesser: string; of?: string }
+  > = {
+    memory_posting: {
+      given: `${projects}; insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+                values ('${project}', 'word', '${ids.entry}', 1, 1)`,
+      start: ["word", ids.entry],
+      lesser: `update memory_posting set lexeme = 'above'`
+    },
+    memory_embedding: {
+      given: `${projects}; insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+                values ('${project}', '${ids.entry}', 'model', 0, 0, '')`,
+      start: [ids.entry],
+      lesser: `update memory_embedding set entry_id = '${id(0)}'`
+    },
+    idempotency_record: {
+      given: `${projects}; insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
+                values ('${project}', 'task_update', 'k', ${hash("request")}, ${past})`,
+      start: ["task_update", "k"],
+      lesser: "update idempotency_record set idempotency_key = 'j'"
+    },
+    push_outbox: {
+      given: phone,
+      start: [ids.device],
+      lesser: `update mobile_device set device_id = '${id(0)}'; update push_outbox set device_id = '${id(0)}'`,
+      of: "mobile_device"
+    }
+  }
+  for (const table of ErasureStore.derivedTables) {
+    const { given, lesser, of = table, start } = batches[table]
+    testConditions(it, `a row of ${table} goes before its project`, {
+      given,
+      act: (sql) => ErasureStore.make(sql).dropDerived(table, project, start),
+      seen: `select where not exists (
+        select from ${table} where project_id in ('${project}', '${otherProject}'))`,
+      actsNotOn: { "of another project": elsewhere(of), "before the batch": lesser }
+    })
+  }
+  testConditions(it, "a deletion begins", {
+    given: `${projects}; ${disableProject}; update project set delete_after = ${later}`,
+    act: (sql) => ErasureStore.make(sql).begin(project),
+    seen: `select from project ${ofTheProject} and delete_after = disabled_at`,
+    actsOn: { "that was not planned": "update project set delete_after = null" },
+    actsNotOn: {}
+  })
+
   testConditions(it, "a project is locked for its deletion", {
     given: projects,
     act: (sql) => ErasureStore.make(sql).lockProject(project),

@@ -66,7 +66,7 @@ layer(TestDatabase.sql)("a project whose usage a write has locked", (it) => {
     insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
     values ('${of}', 'memory_add', 'key', sha256('request'), ${sqlNow} - interval '${age}')`
   const due = `${projects}; ${keyOf(project, "9 days")}; ${keyOf(otherProject, "8 days")}`
-  /** Deletes due keys while the usage of a project is locked; returns how many, or nothing if it waits for that one. */
+  /** Deletes due keys while the usage of a project is locked; returns how many there were, or nothing if it waits for it. */
   const sweepBeside = Effect.fnUntraced(function* (locked: string) {
     const sql = yield* SqlClient.SqlClient
     const another = PgClient.layer({ ...(yield* TestDatabase), maxConnections: 1 })
@@ -81,10 +81,15 @@ layer(TestDatabase.sql)("a project whose usage a write has locked", (it) => {
   it.effect("keeps its keys for now, and no other one's; only the oldest key of all is waited for", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const kept = sql<{ project_id: string }>`select project_id from idempotency_record order by created_at`
       yield* sql.withTransaction(Effect.forEach(statementsOf(due), (statement) => sql.unsafe(statement).unprepared))
       assert.strictEqual(yield* sweepBeside(project), undefined)
-      assert.strictEqual(yield* sweepBeside(otherProject), 1)
+      assert.lengthOf(yield* kept, 2)
+      // The batch is as full with the key that stays: others wait behind it.
+      assert.strictEqual(yield* sweepBeside(otherProject), 2)
+      assert.deepStrictEqual(yield* kept, [{ project_id: otherProject }])
       assert.strictEqual(yield* sweepBeside(project), 1)
+      assert.lengthOf(yield* kept, 0)
     })
   )
 })

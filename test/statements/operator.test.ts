@@ -230,6 +230,18 @@ layer(TestDatabase.sql)("statements of projects", (it) => {
     seen: `select from project where project_id = '${ids.project}' and disabled_at is null and delete_after is null`,
     actsNotOn: deleted
   })
+  testConditions(it, "a deletion that has begun is not called off", {
+    given: `${projects}; ${disableProject}; update project set delete_after = disabled_at`,
+    act: (sql) =>
+      Effect.map(
+        ProjectStore.make(sql).setDisabled(ids.project, null),
+        Option.filter(({ begun }) => begun)
+      ),
+    actsNotOn: {
+      "before it has begun": `update project set delete_after = ${later}`,
+      "that was not planned": "update project set delete_after = null"
+    }
+  })
   testConditions(it, "a project that is disabled again keeps its times", {
     given: ending,
     act: (sql) => ProjectStore.make(sql).setDisabled(ids.project, now),

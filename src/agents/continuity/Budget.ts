@@ -1,11 +1,19 @@
 /** What an agent's write adds to its project, and the refusal when that is too much (decisions.md, Budgets of a project). */
-import { Effect, Option } from "effect"
+import { Context, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { nothing, type Usage, usageOf } from "../../platform/sql/ProjectUsage.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { withDetails } from "../../wire/Refusal.ts"
 import { refuse } from "./Errors.ts"
+
+/** Counts so many more writes for the call that runs: it has written more than others do. */
+export const FurtherWrites = Context.Reference<(writes: number) => Effect.Effect<void>>(
+  "service/continuity/FurtherWrites",
+  {
+    defaultValue: () => () => Effect.void
+  }
+)
 
 /** A limit that waiting helps with, and how a sentence names it. */
 const perTime = {

@@ -1,9 +1,10 @@
 /**
  * The signs of a project's vectors in memory, up to date with the database before each search: only blocks that changed are
- * read again. Together they take at most 64 MiB; the projects that were not searched for longest give way.
+ * read again. Together they take at most 64 MiB; the projects that were not searched for longest give way. Of one project the
+ * newest 16 MiB are searched, so that no project empties the memory of the others, nor reads more than that in a search.
  */
 import { Effect } from "effect"
-import type { make } from "./EmbeddingStore.ts"
+import { blockSize, type make } from "./EmbeddingStore.ts"
 import { codeBytes, distance } from "./Vectors.ts"
 
 type Store = Pick<ReturnType<typeof make>, "blocks" | "versions">
@@ -18,11 +19,13 @@ interface Block {
 type Blocks = ReadonlyMap<number, Block>
 
 const most = 64 * 1024 * 1024
+const mostOfProject = most / 4
 /** Blocks that are read or compared before others get a turn: 16,384 vectors. */
 const atOnce = 64
 
 export const makeCodes = (store: Store, model: string, dimensions: number) => {
   const words = codeBytes(dimensions) / 4
+  const mostBlocks = Math.floor(mostOfProject / (blockSize * (16 + codeBytes(dimensions))))
   /** The least recently searched project first. */
   const kept = new Map<string, Blocks>()
   let bytes = 0
@@ -42,9 +45,9 @@ export const makeCodes = (store: Store, model: string, dimensions: number) => {
     }
   }
 
-  /** The project's blocks as they are now. */
+  /** The project's newest blocks as they are now. */
   const blocksOf = Effect.fnUntraced(function* (project_id: string) {
-    const versions = yield* store.versions(project_id, model)
+    const versions = (yield* store.versions(project_id, model)).slice(-mostBlocks)
     const before = kept.get(project_id)
     const blocks = new Map<number, Block>()
     const changed: Array<number> = []

@@ -31,7 +31,7 @@ import {
   type TaskUpdate
 } from "./Shapes.ts"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
-import { bytesOf, refuseFull } from "../continuity/Budget.ts"
+import { bytesOf, FurtherWrites, refuseFull } from "../continuity/Budget.ts"
 import * as Cursor from "../continuity/Cursor.ts"
 import * as Dependencies from "./dependencies/Dependencies.ts"
 import * as DependencyStore from "./dependencies/DependencyStore.ts"
@@ -42,6 +42,9 @@ import * as NoteStore from "./NoteStore.ts"
 import * as ReceiptStore from "./ReceiptStore.ts"
 import { changed, checkChange, claimed, notificationOf, stale, takes } from "./TaskChange.ts"
 import * as Store from "./TaskStore.ts"
+
+/** Tasks that wait for another one, and are written when that is closed or reopened: so many cost as much as a call. */
+const waitingPerWrite = 20
 
 /** What reading needs of an actor. */
 type InProject = Pick<Actor, "project_id">
@@ -206,7 +209,8 @@ export class Tasks extends Context.Service<
             return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
           }
           if ((after.closed_at === null) !== (before.closed_at === null)) {
-            yield* dependencies.lockWaiting(project_id, input.id)
+            const waiting = yield* dependencies.lockWaiting(project_id, input.id)
+            yield* (yield* FurtherWrites)(Math.floor(waiting / waitingPerWrite))
           }
           const receipt = input.receipt === undefined ? undefined : yield* receiptOf(input.receipt, after, actor, now)
           const bytes =

@@ -50,11 +50,11 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid`)
 
-  /** Enabling a project also calls off its deletion. */
+  /** Enabling a project also calls off its deletion, unless that has begun (ErasureStore.ts). */
   const setDisabled = (project_id: string, disabled_at: Date | null) =>
-    firstRow(Schema.Struct({ ...Project.fields, changed: Schema.Boolean }))(sql`
+    firstRow(Schema.Struct({ ...Project.fields, changed: Schema.Boolean, begun: Schema.Boolean }))(sql`
       with found as materialized (
-        select project_id, disabled_at
+        select project_id, disabled_at, coalesce(delete_after <= disabled_at, false) as begun
           from project
          where project_id = ${project_id}::uuid
            and deleted_at is null
@@ -66,7 +66,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from found
        where p.project_id = found.project_id
       returning p.project_id, p.name, p.created_at, p.disabled_at,
-                p.disabled_at is distinct from found.disabled_at as changed`)
+                p.disabled_at is distinct from found.disabled_at as changed, found.begun`)
 
   /** Changes nothing if the reference is approved already with the same label. */
   const approve = (project_id: string, reference: string, label: string | null, now: Date) =>

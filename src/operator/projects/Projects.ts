@@ -31,7 +31,9 @@ export class Projects extends Context.Service<
     readonly find: (project_id: string) => Effect.Effect<Project, NoProject>
     /** A disabled project refuses every request at once; nothing is deleted. `enable` undoes it, and calls off a deletion. */
     readonly disable: (project_id: string) => Effect.Effect<Project, NoProject>
-    readonly enable: (project_id: string) => Effect.Effect<Project, NoProject>
+    readonly enable: (
+      project_id: string
+    ) => Effect.Effect<Project, NoProject | ProjectRefusal<"project_deletion_begun">>
     /** May be repeated; also approves a withdrawn reference again. Without a label the reference keeps its old one. */
     readonly approveReference: (
       project_id: string,
@@ -86,19 +88,31 @@ export class Projects extends Context.Service<
         persistence
       )
 
-      const setDisabled = (disabled: boolean) =>
-        Effect.fn(disabled ? "Projects.disable" : "Projects.enable")(
-          function* (project_id: string) {
-            const now = yield* clock.now
-            const found = yield* store.setDisabled(project_id, disabled ? now : null)
-            if (Option.isNone(found)) return yield* refuse("project_not_found")
-            const { changed, ...project } = found.value
-            if (changed) yield* done(now, disabled ? "project.disabled" : "project.enabled", project_id)
-            return project
-          },
-          sql.withTransaction,
-          persistence
-        )
+      const setDisabled = Effect.fnUntraced(function* (project_id: string, disabled: boolean) {
+        const now = yield* clock.now
+        const found = yield* store.setDisabled(project_id, disabled ? now : null)
+        if (Option.isNone(found)) return yield* refuse("project_not_found")
+        const { begun, changed, ...project } = found.value
+        if (changed) yield* done(now, disabled ? "project.disabled" : "project.enabled", project_id)
+        return { begun, project }
+      })
+
+      const disable = Effect.fn("Projects.disable")(
+        function* (project_id: string) {
+          return (yield* setDisabled(project_id, true)).project
+        },
+        sql.withTransaction,
+        persistence
+      )
+
+      const enable = Effect.fn("Projects.enable")(
+        function* (project_id: string) {
+          const { begun, project } = yield* setDisabled(project_id, false)
+          return begun ? yield* refuse("project_deletion_begun") : project
+        },
+        sql.withTransaction,
+        persistence
+      )
 
       const approveReference = Effect.fn("Projects.approveReference")(
         function* (project_id: string, reference: string, label: Option.Option<string>) {
@@ -148,8 +162,8 @@ export class Projects extends Context.Service<
           return new Map(found.map(({ name, project_id }) => [project_id, name]))
         }, persistence),
         find: Effect.fn("Projects.find")(existing, persistence),
-        disable: setDisabled(true),
-        enable: setDisabled(false),
+        disable,
+        enable,
         approveReference,
         listReferences,
         withdrawReference

@@ -4,9 +4,13 @@ import type { SqlClient } from "effect/sql"
 import { done, expect } from "../../platform/metrics/Progress.ts"
 import { auditRow, type Trace } from "../../platform/sql/AuditRow.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { nil } from "../../wire/Ids.ts"
 import type { Erased } from "./ErasureFile.ts"
 
 const ProjectId = Schema.Struct({ project_id: Schema.String })
+
+/** Rows that one statement deletes of a table of `derived`. */
+const batch = 10_000
 
 /**
  * The tables with rows of a project, in an order in which no foreign key is broken, and the condition that finds them.
@@ -54,6 +58,36 @@ const emptied: ReadonlyArray<readonly [table: string, condition: string]> = [
   ["approved_account_reference", ofProject]
 ]
 
+/**
+ * The tables of which a project can have millions of rows: what is derived from its texts, or will soon be over. They are
+ * read by `key`, an index after the project, from its least value on.
+ */
+const derived = {
+  memory_posting: {
+    from: "memory_posting",
+    place: "ctid",
+    key: { lexeme: "text", entry_id: "uuid" },
+    least: ["", nil]
+  },
+  memory_embedding: { from: "memory_embedding", place: "ctid", key: { entry_id: "uuid" }, least: [nil] },
+  idempotency_record: {
+    from: "idempotency_record",
+    place: "ctid",
+    key: { tool: "text", idempotency_key: "text" },
+    least: ["", ""]
+  },
+  // Without the lateral join PostgreSQL may read the notifications of all devices between two of the project.
+  push_outbox: {
+    from: `mobile_device d cross join lateral (
+      select ctid as place from push_outbox where device_id = d.device_id limit ${batch}) o`,
+    place: "o.place",
+    key: { device_id: "uuid" },
+    least: [nil]
+  }
+} as const
+export type Derived = keyof typeof derived
+export const derivedTables = Object.keys(derived) as ReadonlyArray<Derived>
+
 /** For a test that compares them with the database. */
 export const emptiedTables = ["pinned_document", "document_blob", ...emptied.map(([table]) => table)]
 
@@ -77,6 +111,44 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where project_id = ${project_id}::uuid
          for update`)
+
+  /** From then on the project cannot be enabled (ProjectStore.ts): its deletion is due since it was disabled. */
+  const begin = (project_id: string) => sql`
+    update project
+       set delete_after = least(delete_after, disabled_at)
+     where project_id = ${project_id}::uuid`
+
+  /**
+   * Deletes a batch of the project's rows, and returns the key at which the next one begins; nothing after the last one. A
+   * batch that began at the first row would read what the batches before have left in the index.
+   */
+  const dropDerived = (table: Derived, project_id: string, start: ReadonlyArray<string> = derived[table].least) => {
+    const { from, key, place } = derived[table]
+    const columns = Object.keys(key).join(", ")
+    const least = Object.values(key).map((type, index) => `$${index + 2}::${type}`)
+    return firstRow(Schema.Struct({ next: Schema.Array(Schema.String) }))(
+      sql.unsafe(
+        `with batch as materialized (
+           select ${place} as place, ${columns}
+             from ${from}
+            where project_id = $1::uuid
+              and (${columns}) >= (${least.join(", ")})
+            order by ${columns}
+            limit ${batch}
+         ), gone as (
+           delete from ${table}
+            where ctid = any (array(select place from batch))
+         )
+         select array[${Object.keys(key)
+           .map((column) => `${column}::text`)
+           .join(", ")}] as next
+           from batch
+          order by ${columns}
+         offset ${batch - 1}`,
+        [project_id, ...start]
+      )
+    )
+  }
 
   /** Deletes every row of the project but its own, which loses its name and limits, and those of the audit log. */
   const dropProject = Effect.fnUntraced(function* (project_id: string, now: Date) {
@@ -143,8 +215,7 @@ export const make = (sql: SqlClient.SqlClient) => {
         from project
        where delete_after <= ${now}
          and deleted_at is null
-       order by delete_after
-       limit 10`)
+       order by delete_after`)
 
   /** Projects with a retention period, in the order of their ids. */
   const retained = (after: string) =>
@@ -223,6 +294,8 @@ export const make = (sql: SqlClient.SqlClient) => {
   return {
     waitBriefly,
     lockProject,
+    begin,
+    dropDerived,
     dropProject,
     schedule,
     due,

@@ -6,6 +6,9 @@
  *     begin; delete; tombstone and audit row; line "prepared"; commit; line "committed"
  *
  * A crash before the commit leaves an open line without a tombstone, one after it an open line with one.
+ *
+ * Of a project first goes, in many short transactions and without a line, what is derived from its texts. A crash in between
+ * leaves a project that is due.
  */
 import { Cause, Context, Duration, Effect, Layer, Option, Schedule } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -14,6 +17,7 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
 import { describe, longPersistence, withoutValues } from "../../platform/database/Persistence.ts"
+import * as Progress from "../../platform/metrics/Progress.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
 import { nil } from "../../wire/Ids.ts"
@@ -224,20 +228,72 @@ export class Erasures extends Context.Service<
         return yield* dedicated(exportPerson(person, write)).pipe(longPersistence)
       })
 
-      /** What was true before is asked again under the lock: the project may have been enabled meanwhile. */
+      /** Whether the project is to be deleted now; asked under its lock, because it may have been enabled meanwhile. */
+      const isReady = Effect.fnUntraced(function* (
+        store: ReturnType<typeof Store.make>,
+        project_id: string,
+        why: "asked" | "due",
+        now: Date
+      ) {
+        const found = Option.getOrUndefined(yield* store.lockProject(project_id))
+        if (found === undefined) return yield* refuse("project_not_found")
+        if (found.deleted_at !== null) return false
+        const isDue = found.delete_after !== null && found.delete_after <= now
+        if (why === "due" && !isDue) return false
+        if (found.disabled_at === null || after(found.disabled_at, settling) > now) {
+          return yield* refuse("project_not_disabled")
+        }
+        return true
+      })
+
+      /** Marks the project as one that is being deleted. Returns false if there is nothing to delete. */
+      const begin = Effect.fnUntraced(function* (project_id: string, why: "asked" | "due") {
+        const now = yield* clock.now
+        const trace = yield* traceAt(now)
+        const actor = yield* CurrentOperator
+        const transaction = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+          sql.withTransaction(
+            Effect.gen(function* () {
+              const store = Store.make(sql)
+              yield* store.waitBriefly
+              if (!(yield* isReady(store, project_id, why, now))) return false
+              yield* store.schedule(project_id, now, trace, actor)
+              yield* store.begin(project_id)
+              return true
+            })
+          )
+        )
+        return yield* dedicated(transaction).pipe(yielding, longPersistence)
+      })
+
+      /** Leaves so little that the rest goes in one transaction. */
+      const dropDerived = Effect.fnUntraced(function* (project_id: string) {
+        yield* Progress.expect(Effect.succeed(Store.derivedTables.length))
+        for (const table of Store.derivedTables) {
+          let start: ReadonlyArray<string> | undefined
+          do {
+            const batch = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+              Store.make(sql).dropDerived(table, project_id, start)
+            )
+            const last: Option.Option<{ readonly next: ReadonlyArray<string> }> = yield* dedicated(batch).pipe(
+              yielding,
+              longPersistence
+            )
+            start = Option.getOrUndefined(last)?.next
+          } while (start !== undefined)
+          yield* Progress.done(1)
+        }
+      })
+
       const deleteNow = Effect.fnUntraced(function* (project_id: string, why: "asked" | "due") {
+        yield* file
+        if (!(yield* begin(project_id, why))) return
+        yield* dropDerived(project_id)
         const erased = { ...nothing, kind: "project" as const, project_id, target_id: null }
-        return yield* erasing(erased, "project.deleted", (sql, now) =>
+        yield* erasing(erased, "project.deleted", (sql, now) =>
           Effect.gen(function* () {
             const store = Store.make(sql)
-            const found = Option.getOrUndefined(yield* store.lockProject(project_id))
-            if (found === undefined) return yield* refuse("project_not_found")
-            if (found.deleted_at !== null) return Option.none()
-            const isDue = found.delete_after !== null && found.delete_after <= now
-            if (why === "due" && !isDue) return Option.none()
-            if (found.disabled_at === null || after(found.disabled_at, settling) > now) {
-              return yield* refuse("project_not_disabled")
-            }
+            if (!(yield* isReady(store, project_id, why, now))) return Option.none()
             yield* store.dropProject(project_id, now)
             return done
           })
@@ -316,7 +372,9 @@ export class Erasures extends Context.Service<
         const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
           longPersistence
         )
-        for (const { project_id } of due) yield* deleteNow(project_id, "due").pipe(Effect.catchTags(enabledMeanwhile))
+        for (const { project_id } of due) {
+          yield* alone(project_id, deleteNow(project_id, "due").pipe(Effect.catchTags(enabledMeanwhile)))
+        }
         let project_id = nil
         while (true) {
           const next = yield* dedicated(
@@ -324,7 +382,7 @@ export class Erasures extends Context.Service<
           ).pipe(longPersistence)
           if (Option.isNone(next)) return
           project_id = next.value.project_id
-          yield* retain(project_id, next.value.memory_days, next.value.receipt_days)
+          yield* alone(project_id, retain(project_id, next.value.memory_days, next.value.receipt_days))
         }
       }).pipe(Effect.withSpan("Erasures.pass"))
 
@@ -336,14 +394,22 @@ export class Erasures extends Context.Service<
 /** Keeps erasing what is due: a pass after the start, then one every ten minutes. */
 export const eraseForever = Effect.gen(function* () {
   const { pass } = yield* Erasures
-  const failed = (facts: object) =>
-    Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ ...facts }))
   yield* pass.pipe(
-    Effect.catch(({ message }) => failed({ reason: message })),
-    Effect.catchDefect((defect) => failed(withoutValues(Cause.die(defect)))),
+    Effect.catch(({ message }) => notErased({ reason: message })),
+    Effect.catchDefect((defect) => notErased(withoutValues(Cause.die(defect)))),
     Effect.repeat(Schedule.spaced("10 minutes"))
   )
 })
+
+const notErased = (facts: object) =>
+  Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ ...facts }))
+
+/** No project waits for the failure of another one. What is wrong with the file concerns them all. */
+const alone = (project_id: string, work: Effect.Effect<void, Failed>) =>
+  work.pipe(
+    Effect.catchTag("bridge_persistence_error", ({ message }) => notErased({ project_id, reason: message })),
+    Effect.catchDefect((defect) => notErased({ project_id, ...withoutValues(Cause.die(defect)) }))
+  )
 
 const noFile = new ConfigurationError({
   message:

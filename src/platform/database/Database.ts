@@ -89,7 +89,7 @@ const maintenance = (
       Effect.scoped,
       Effect.timeoutOrElse({
         duration: "10 minutes",
-        orElse: () => Effect.die("Maintenance exceeded its limit of ten minutes.")
+        orElse: () => Effect.die(new TooLong())
       })
     )
   const beside = (database: string) =>
@@ -100,6 +100,11 @@ const maintenance = (
       server
     )
   return { dedicated, embedded, beside, server }
+}
+
+/** Logs say the name of a defect. */
+class TooLong extends Error {
+  override readonly name = "Maintenance exceeded its limit of ten minutes"
 }
 
 const bounded = Effect.fnUntraced(function* (

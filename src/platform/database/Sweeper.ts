@@ -16,7 +16,10 @@ import { describe } from "./Persistence.ts"
 
 export interface Sweep<R = never> {
   readonly name: string
-  /** Changes at most `limit` rows and returns one element for each. It runs again until it returns fewer. */
+  /**
+   * Changes at most `limit` rows and returns one element for each; also for those that it leaves to a lock, so that it goes on
+   * behind them. It runs again until it returns fewer.
+   */
   readonly run: (
     sql: SqlClient.SqlClient,
     now: Date,

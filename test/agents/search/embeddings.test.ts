@@ -88,7 +88,7 @@ describe("the signs of a project's vectors", () => {
     codes: Buffer.from(Uint32Array.from(vectors.map(([, signs]) => signs)).buffer)
   })
   /** Their blocks in the database, and the numbers of those that were read. */
-  const make = () => {
+  const make = (dimensions = 32) => {
     const blocks = new Map<number, ReturnType<typeof blockOf>>()
     const read: Array<number> = []
     const codes = makeCodes(
@@ -100,7 +100,7 @@ describe("the signs of a project's vectors", () => {
         }
       },
       "model",
-      32
+      dimensions
     )
     const put = (...given: Parameters<typeof blockOf>) => blocks.set(given[0], blockOf(...given))
     const nearest = (limit: number) =>
@@ -143,6 +143,18 @@ describe("the signs of a project's vectors", () => {
       const { nearest, put } = make()
       for (let number = 0; number < 129; number++) put(number, 1, [[uuid(number), 0]])
       assert.lengthOf(yield* nearest(999), 129)
+    })
+  )
+
+  it.effect("are searched up to 16 MiB of a project, the newest", () =>
+    Effect.gen(function* () {
+      // 256 times 16 bytes of the id and 384 of signs: 163 blocks are less than 16 MiB, 164 are more.
+      const { nearest, put, read } = make(3072)
+      for (let number = 0; number < 164; number++) put(number, 1, [[uuid(number), 0]])
+      const found = yield* nearest(999)
+      assert.lengthOf(found, 163)
+      assert.notInclude(found, uuid(0))
+      assert.notInclude(read, 0)
     })
   )
 

@@ -98,6 +98,17 @@ describe("the buckets of a limit", () => {
     })
   )
 
+  it.effect("that were charged more than they hold refuse until that is there", () =>
+    Effect.gen(function* () {
+      const buckets = bucketsOf({ perSecond: 1, burst: 5 })
+      yield* buckets.charge("a", 7)
+      assert.strictEqual(yield* buckets.take("a"), 3)
+      yield* TestClock.adjust("3 seconds")
+      assert.strictEqual(yield* buckets.take("a"), 0)
+      assert.strictEqual(yield* buckets.take("a"), 1)
+    })
+  )
+
   it.effect("are forgotten once they have been full", () =>
     Effect.gen(function* () {
       const buckets = bucketsOf(rate, 1000)

@@ -15,8 +15,10 @@ import * as BridgeStore from "../../../src/bridges/identity/BridgeStore.ts"
 import * as ConfirmOrAbortStore from "../../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../../src/bridges/rotation/PrepareStore.ts"
 import * as ProjectStore from "../../../src/operator/projects/ProjectStore.ts"
+import * as ChannelStore from "../../../src/people/channels/ChannelStore.ts"
 import * as SubjectStore from "../../../src/people/console/activity/SubjectStore.ts"
 import { sentences } from "../../../src/people/console/activity/Sentences.ts"
+import * as ErasureStore from "../../../src/people/erasure/ErasureStore.ts"
 import * as GaugesStore from "../../../src/people/operator/GaugesStore.ts"
 import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
@@ -40,6 +42,8 @@ const oldChannel = "0f0f0000-0000-7000-8000-000000000007"
 /** The first one of the second token. */
 const [oldGrant, grantsToken] = ["00000000-0001-7000-8000-00000000000d", "00000000-0002-7000-8000-000000000002"]
 
+/** Of the project of all identities. */
+const rungChannel = "00000000-0001-7000-8000-00000000001a"
 const [rungPhone, rungProject] = ["00000000-0001-7000-8000-000000000012", "00000000-0002-7000-8000-000000000001"]
 const [crowdedPhone, crowdedProject] = ["00000000-0002-7000-8000-000000000012", "00000000-0003-7000-8000-000000000001"]
 
@@ -106,6 +110,13 @@ const filled = Layer.effectDiscard(
       select gen_random_uuid(), gen_random_uuid(), ${rungPhone}::uuid, ${rungProject}::uuid, 'task.blocked', ${oldTask}::uuid, 1,
              't:' || ${oldTask}::text, 'delivered', at, at, at, at
         from generate_series(clock_timestamp() - interval '3 days', clock_timestamp(), interval '1 minute') at`
+    // A channel that has often been told of something else.
+    yield* sql`
+      insert into push_outbox (delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before,
+                               expires_at, created_at, settled_at)
+      select gen_random_uuid(), gen_random_uuid(), ${rungChannel}::uuid, ${bigProject}::uuid, 'task.blocked', 1, 't:' || at,
+             'delivered', at, at, at, at
+        from generate_series(clock_timestamp() - interval '3 days', clock_timestamp(), interval '1 minute') at`
     yield* sql`vacuum analyze`.unprepared
   })
 )
@@ -158,6 +169,11 @@ const lists: Readonly<Record<string, Run>> = {
   "sign-ins of a project": (sql) => GrantStore.make(sql).list(bigProject, page, now),
   "sign-ins": (sql) => GrantStore.make(sql).list(undefined, page, now),
   clients: (sql) => ClientStore.make(sql).list(page, now),
+  channels: (sql) =>
+    Effect.map(ChannelStore.make(sql).list(bigProject, page), (channels) => {
+      assert.lengthOf(channels, 10)
+      assert.strictEqual(channels.at(-1)!.last_state, "delivered")
+    }),
   phones: (sql) => DeviceStore.make(sql).list(bigProject, page),
   Bridges: (sql) => BridgeStore.make(sql).listByEnd(bigProject, page),
   "Bridges in the middle": (sql) => BridgeStore.make(sql).listByEnd(bigProject, { ...page, after: "bridge-9999" }),
@@ -294,6 +310,22 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       assert.isAtMost(scanned, 10)
       assert.isAtMost(entries, 1000)
       assert.lengthOf(yield* sql`select from push_outbox where state = 'superseded'`, 100)
+    })
+  )
+
+  // The last ones of this file: the rows are gone afterwards.
+  it.effect.each([
+    ["memory_posting", bigProject, 10_000],
+    ["push_outbox", rungProject, 4_000]
+  ] as const)("a batch of %s, before its project is deleted, reads what it deletes", ([table, project_id, gone]) =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rows = Effect.map(sql`select from ${sql(table)}`, ({ length }) => length)
+      const before = yield* rows
+      const { entries, scanned } = yield* readBy((sql) => ErasureStore.make(sql).dropDerived(table, project_id))
+      assert.isAtLeast(before - (yield* rows), gone)
+      assert.isAtMost(scanned, 100)
+      assert.isAtMost(entries, 11_000)
     })
   )
 })

@@ -10,7 +10,7 @@ import { type Rate, RateLimit } from "../../../platform/edge/limits/RateLimit.ts
 import { count, limitRefusals } from "../../../platform/metrics/Metrics.ts"
 import { partOf, Settings } from "../../../platform/settings/Settings.ts"
 import type { Actor } from "../../../wire/Actor.ts"
-import { limitInUse, slowedDown } from "../../continuity/Budget.ts"
+import { FurtherWrites, limitInUse, slowedDown } from "../../continuity/Budget.ts"
 import type { ContinuityRefusal } from "../../continuity/Errors.ts"
 import * as Turns from "./Turns.ts"
 
@@ -75,10 +75,21 @@ export class CallBudget extends Context.Service<
         return yield* limitInUse(limit, maximum, seconds)
       })
 
+      const furtherWrites =
+        ({ limits, project_id, subject }: Caller) =>
+        (writes: number) => {
+          const maximum = maximumOf(limits, "writes_per_minute")
+          return Effect.andThen(
+            minutes.charge(`writes_per_minute ${project_id} ${subject}`, (share * writes) / Turns.half(maximum)),
+            minutes.charge(`writes_per_minute ${project_id}`, (share * writes) / maximum)
+          )
+        }
+
       const admit =
         (caller: Caller, { searches, writes }: Kind) =>
         <A, E, R>(call: Effect.Effect<A, E, R>) =>
           Effect.gen(function* () {
+            const counted = writes ? Effect.provideService(call, FurtherWrites, furtherWrites(caller)) : call
             const until = (yield* Clock.currentTimeMillis) + longestWait
             const { limits: own, project_id, subject } = caller
             const maxima = {
@@ -96,8 +107,8 @@ export class CallBudget extends Context.Service<
               const oneOf = turns.callsOf(visit, maxima, until)
               const connected = connections(project_id, longestWait)
               const turn = searches
-                ? turns.searchesOf(visit, until)(oneOf(connected(call, noSearch), noTurn(visit.project)), noSearch)
-                : oneOf(call, noTurn(visit.project))
+                ? turns.searchesOf(visit, until)(oneOf(connected(counted, noSearch), noTurn(visit.project)), noSearch)
+                : oneOf(counted, noTurn(visit.project))
               return Effect.all([
                 writes ? inMinute(caller, "writes_per_minute", visit) : Effect.void,
                 searches ? inMinute(caller, "searches_per_minute", visit) : Effect.void

@@ -4,7 +4,7 @@
  * Locks are taken in one order: the project's graph, if dependencies change or a task is closed or reopened; the task;
  * the tasks that it waits for or that wait for it; the project's usage.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../../platform/sql/Rows.ts"
 import { furthest, mostWaiting } from "./Cycle.ts"
@@ -69,16 +69,20 @@ export const make = (sql: SqlClient.SqlClient) => {
     select ${project_id}::uuid, ${id}::uuid, unnest(${depends_on}::uuid[])
         on conflict do nothing`
 
-  /** Locks the tasks that wait for this one. Closing or reopening it changes their `waits_for`. */
-  const lockWaiting = (project_id: string, id: string) => sql`
-    select count(*)
-      from (select 1
-              from task t
-              join task_dependency d on d.project_id = t.project_id and d.task_id = t.id
-             where d.project_id = ${project_id}::uuid
-               and d.depends_on = ${id}::uuid
-             order by t.id
-               for no key update of t) locked`
+  /** Locks the tasks that wait for this one, and counts them. Closing or reopening it changes their `waits_for`. */
+  const lockWaiting = (project_id: string, id: string) =>
+    Effect.map(
+      rows(Schema.Struct({ count: Schema.Int }))(sql`
+        select count(*)::int as count
+          from (select 1
+                  from task t
+                  join task_dependency d on d.project_id = t.project_id and d.task_id = t.id
+                 where d.project_id = ${project_id}::uuid
+                   and d.depends_on = ${id}::uuid
+                 order by t.id
+                   for no key update of t) locked`),
+      ([locked]) => locked!.count
+    )
 
   /** The `ids` for which as many tasks wait as may. */
   const crowded = (project_id: string, ids: ReadonlyArray<string>) =>

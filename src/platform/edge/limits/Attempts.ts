@@ -45,7 +45,7 @@ interface Authentication<A, E> {
   readonly credential: Redacted.Redacted<string>
   readonly claimed?: Claimed | undefined
   /** The route's limit per credential, if it has one. */
-  readonly perCredential?: Buckets
+  readonly perCredential?: Pick<Buckets, "take" | "giveBack">
   /** What the exit of the authentication means. */
   readonly outcomeOf: (exit: Exit.Exit<A, E>) => Outcome
   /** Answers instead of the authentication; `seconds` is Retry-After. */

@@ -25,6 +25,8 @@ export interface Rate {
 export interface Buckets {
   /** Takes `cost` tokens and returns 0, or takes none and returns the whole seconds until there are enough. */
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
+  /** Takes `cost` tokens, also those that are not there yet: the next caller waits for them. */
+  readonly charge: (key: string, cost: number) => Effect.Effect<void>
   /** Gives back a token that was taken. */
   readonly giveBack: (key: string) => Effect.Effect<void>
   /** How many buckets are in memory. */
@@ -46,6 +48,10 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
         // A refused caller's bucket is set, too: it must not be forgotten while the caller keeps sending.
         fullAt.set(key, seconds === 0 ? after : before, now)
         return seconds
+      }),
+    charge: (key, cost) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        fullAt.set(key, full(key, now) + interval * cost, now)
       }),
     giveBack: (key) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
@@ -78,6 +84,7 @@ export const bucketsIn =
 
 const unlimited: Buckets = {
   take: () => Effect.succeed(0),
+  charge: () => Effect.void,
   giveBack: () => Effect.void,
   size: () => 0
 }
