@@ -254,8 +254,13 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
   it.effect("the entries that are similar to a new one are found among the newest, however many have its word", () =>
     Effect.gen(function* () {
       const { entries, scanned } = yield* readBy((sql) =>
-        Effect.map(SearchStore.make(sql).similar(bigProject, searchText("Text"), 4), ({ length }) =>
-          assert.strictEqual(length, 4)
+        Effect.map(
+          SearchStore.make(sql).similar(
+            bigProject,
+            { beginning: searchText("Text"), replaced: null, whole: searchText("Text") },
+            4
+          ),
+          ({ length }) => assert.strictEqual(length, 4)
         )
       )
       assert.isAtMost(scanned, 100)
