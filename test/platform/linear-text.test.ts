@@ -312,8 +312,8 @@ const beginnings = all(
   `.eyJ${"x".repeat(17)}`,
   `.${Buffer.from('{"alg": 1234567').toString("base64url")}`,
   // Runs in which a rule reads to the end from each beginning, and judges what it has read.
-  ...["glpat-", "glpat-1", "xoxb-", "xoxb-1a", "sk-ant-aa00-"].map(
-    (begins) => `${begins.repeat(110 / begins.length)} `
+  ...["glpat-", "glpat-1", "xoxb-", "xoxb-1a", "sk-ant-aa00-"].flatMap((begins) =>
+    [110, 240].map((length) => `${begins.repeat(length / begins.length)} `)
   ),
   `${"glpat-aBcDeFgHiJ1234567890kLmN-EXAMPLE-".repeat(7)} `
 )
@@ -557,7 +557,7 @@ describe("text of others is read in linear time", () => {
       return millisecondsOf(() => secretsIn(text), 5)
     }
     const prose = of(["", "A note of what the team decided, and why; see docs/run.md. ", ""])
-    for (const worst of beginnings) assert.isBelow(of(worst), 35 * prose, JSON.stringify(worst))
+    for (const worst of beginnings) assert.isBelow(of(worst), 15 * prose, JSON.stringify(worst))
   })
 
   it("a cycle of tasks", () => {

@@ -51,6 +51,13 @@ const form = (source: string, accepts: (value: string, whole: string) => boolean
   }
 }
 
+/**
+ * A value of such characters, in the first group of its form. It ends before another beginning: however many of these stand
+ * in a row, each character is read and judged once.
+ */
+const upTo = (begins: string, characters: string, length: string) =>
+  `(?=((?:(?!${begins})[${characters}]){${length}}))\\1(?!(?!${begins})[${characters}])`
+
 const seen = new Uint8Array(128)
 
 /**
@@ -157,6 +164,10 @@ const openAiKey = (text: string, at: number) => {
 /** Without `=` but at the end, so that no value has the beginning of another one. */
 const named = /\w{3,8}\s{0,2}=\s{0,2}["']?([^\s;&"'=]{6,200}={0,2})/iy
 
+const gitLab = "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-"
+const slack = "xox[abeoprs]-"
+const anthropic = "sk-ant-"
+
 /** A 40-character AWS secret stands somewhere in a text that has a key id. */
 const awsSecret = /(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])/g
 const hasAwsSecret = remembered((text) =>
@@ -193,8 +204,8 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "gitlab_token",
-    begins: "gl(?:pat|dt|rt|ptt|cbt|ft|soat|imt|oas|agent)-",
-    holds: form("gl[a-z]{2,5}-(?=([A-Za-z0-9_-]{20,300}))\\1(?![A-Za-z0-9_-])")
+    begins: gitLab,
+    holds: form(`${gitLab}${upTo(gitLab, "A-Za-z0-9_-", "20,300")}`)
   },
   {
     kind: "npm_token",
@@ -210,8 +221,8 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "slack_token",
-    begins: "xox[abeoprs]-",
-    holds: form("xox[abeoprs](?:\\.xox[bp])?-(?=([A-Za-z0-9-]{20,250}))\\1(?![A-Za-z0-9-])", (value) => {
+    begins: slack,
+    holds: form(`${slack}${upTo(slack, "A-Za-z0-9-", "20,250")}`, (value) => {
       const secret = value.replace(/^(?:\d{1,14}-){0,4}/, "")
       return secret.length >= 20 && isRandom(secret)
     })
@@ -235,8 +246,8 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "anthropic_key",
-    begins: "sk-ant-",
-    holds: form("sk-ant-[a-z]{2,8}\\d\\d-(?=([\\w-]{80,130}))\\1(?![\\w-])")
+    begins: anthropic,
+    holds: form(`${anthropic}[a-z]{2,8}\\d\\d-${upTo(anthropic, "\\w-", "80,130")}`)
   },
   { kind: "openai_key", begins: "T3BlbkFJ", holds: openAiKey },
   {

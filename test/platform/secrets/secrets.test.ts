@@ -117,6 +117,16 @@ describe("a secret", () => {
     assert.isUndefined(findSecret(`${known}\n${hash("sha1", "commit")}`, now))
   })
 
+  it.each([
+    ["gitlab_token", "glpat-"],
+    ["slack_token", "xoxb-"],
+    ["anthropic_key", "sk-ant-"]
+  ])("of the kind %s is found before and behind another %s", (wanted, beginning) => {
+    const { secret } = all.find(({ kind }) => kind === wanted)!
+    for (const text of [`${secret}-${beginning}`, `${beginning}${"x".repeat(30)}${secret}`])
+      assert.strictEqual(findSecret(text, now), wanted, text)
+  })
+
   it("is no id of an OAuth client", () => {
     const id = Redacted.value(format("sci", Buffer.alloc(32, "client")))
     assert.isUndefined(findSecret(`The client ${id} may sign in.`, now))
