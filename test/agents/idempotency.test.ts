@@ -9,9 +9,11 @@ import { type ToolName, tools } from "../../src/agents/mcp/Tools.ts"
 import { sweeps } from "../../src/agents/Wing.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { overtaken, readsAtGate } from "../support/attacks/Late.ts"
 import { examplesFor } from "../support/agents/Examples.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { Service } from "../support/service/Service.ts"
+import { faultyDatabase } from "../support/service/Faults.ts"
+import { instance, Service } from "../support/service/Service.ts"
 
 describe("the canonical form of a request", () => {
   test("does not depend on the order of members", () => {
@@ -71,6 +73,18 @@ layer(Service.layer)("an idempotency key", (it) => {
       assert.isFalse(first.output.replayed)
       assert.deepStrictEqual(second.output, { ...first.output, replayed: true })
       assert.strictEqual(yield* countOf(a), 1)
+    })
+  )
+
+  it.effect("of memory_add lets others of the project write while similar entries are looked for", () =>
+    Effect.gen(function* () {
+      const gated = (statement: string) => (statement.includes("weighed") ? readsAtGate(statement) : statement)
+      const a = yield* agent
+      const slow = a.at(yield* instance({}, faultyDatabase(gated).layer))
+      const given = { kind: "note", body: "once", idempotency_key: "key-1" }
+      const { output } = yield* overtaken(slow.write("memory_add", given), a.note("another"))
+      assert.isFalse(output.replayed)
+      assert.deepStrictEqual((yield* a.write("memory_add", given)).output, { ...output, replayed: true })
     })
   )
 

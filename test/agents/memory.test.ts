@@ -1,11 +1,12 @@
 /** Memory entries (spec 2.8, 4.11). */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { Memory } from "../../src/agents/memory/Memory.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
+import { waitedForBy } from "../support/database/Locks.ts"
 import { Service } from "../support/service/Service.ts"
 
 layer(Service.layer)("memory", (it) => {
@@ -107,6 +108,28 @@ layer(Service.layer)("memory", (it) => {
       assert.deepStrictEqual((yield* a.call("memory_search", { query: "pelican" })).output.entries, [])
       assert.deepStrictEqual((yield* a.call("memory_search")).output.entries, [])
       assert.isFalse((yield* a.call("memory_get", { id: entry.id })).output.entry.active)
+    })
+  )
+
+  it.effect("memory_archive locks the project's usage before the entry, as one that supersedes it does", () =>
+    Effect.gen(function* () {
+      const a = yield* agent
+      const { id } = yield* a.note("old")
+      const sql = yield* SqlClient.SqlClient
+      const ofProject = sql`project_id = ${a.project_id}::uuid`
+      const archiving = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`select from project_usage where ${ofProject} for update`
+          const archiving = yield* Effect.forkChild(a.write("memory_archive", { id }))
+          yield* waitedForBy(1)
+          assert.lengthOf(
+            yield* sql`select from memory_entry where ${ofProject} and id = ${id}::uuid for update skip locked`,
+            1
+          )
+          return archiving
+        })
+      )
+      yield* Fiber.join(archiving)
     })
   )
 

@@ -567,7 +567,7 @@ describe("text of others is read in linear time", () => {
       return millisecondsOf(() => secretsIn(text), 5)
     }
     const prose = of(["", "A note of what the team decided, and why; see docs/run.md. ", ""])
-    for (const worst of beginnings) assert.isBelow(of(worst), 35 * prose, JSON.stringify(worst))
+    for (const worst of beginnings) assert.isBelow(of(worst), 15 * prose, JSON.stringify(worst))
   })
 
   it("no Markdown costs a page much more than a list does", () => {

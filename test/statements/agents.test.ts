@@ -73,6 +73,13 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
   const another = `update task set id = '${id(59)}' ${ofTheTask}`
   found("a task is found", (sql) => TaskStore.make(sql).find(project, task), { "if it is another one": another })
   found("a task is locked", (sql) => TaskStore.make(sql).lock(project, task), { "if it is another one": another })
+  /** A lock counts the rows that it takes. */
+  const one = Effect.map((counted: ReadonlyArray<Readonly<Record<string, unknown>>>) =>
+    counted.filter((row) => Number(row["count"]) === 1)
+  )
+  found("a task is locked with others", (sql) => DependencyStore.make(sql).lock(project, [task]).pipe(one), {
+    "if it is another one": another
+  })
   found("a task is known", (sql) => DependencyStore.make(sql).findAll(project, [task]), {
     "if it is another one": another
   })
@@ -382,7 +389,7 @@ layer(TestDatabase.sql)("statements of tasks", (it) => {
   testConditions(it, "a task that waits is locked", {
     given: tasks,
     act: (sql) =>
-      Effect.map(DependencyStore.make(sql).lockWaiting(project, needed), (count) => (count === 1 ? [count] : [])),
+      Effect.map(DependencyStore.make(sql).lockWaiting(project, [needed]), (count) => (count === 1 ? [count] : [])),
     actsNotOn: {
       "in another project": `${elsewhere("task")}; ${elsewhere("task_dependency")}`,
       "of another task": `update task_dependency set task_id = '${id(59)}'`,

@@ -21,7 +21,7 @@ import { Embeddings } from "../embeddings/Embeddings.ts"
 import { wordsOnly } from "../ranking/Stages.ts"
 import * as Store from "./MemoryStore.ts"
 import * as Ranking from "./Ranking.ts"
-import { everIndexed, searchQuery, searchText } from "./Search.ts"
+import { everIndexed, type Searchable, searchQuery, searchText } from "./Search.ts"
 import * as SearchStore from "./SearchStore.ts"
 
 /** What reading needs of an actor. */
@@ -95,9 +95,9 @@ export class Memory extends Context.Service<
           created_at: now
         }
 
+        const text = searchText(textOf(entry))
         const attempt = Effect.gen(function* () {
           const trace = yield* traceAt(now)
-          const text = searchText(textOf(entry))
           const maxima = storedMaxima(actor.limits)
           const added = yield* store.insert(
             project_id,
@@ -128,8 +128,9 @@ export class Memory extends Context.Service<
 
         const settled = untilSettled(attempt, explain)
         const added = entry.supersedes === null ? settled : sql.withTransaction(settled)
-        const work = Effect.flatMap(added, (entry) =>
-          Effect.map(similarTo(project_id, entry), (similar) => ({ ...entry, similar }))
+        // Searched first: the other writers of the project wait from the write until the end of the transaction.
+        const work = Effect.flatMap(similarTo(project_id, entry, text), (similar) =>
+          Effect.map(added, (entry) => ({ ...entry, similar }))
         )
         return yield* once(AddedEntry, { actor, tool: "memory_add" }, input, now, work)
       }, persistence)
@@ -145,20 +146,20 @@ export class Memory extends Context.Service<
         return Option.isSome(found) ? entryOf(found.value) : yield* refuse("memory_not_found")
       }, persistence)
 
-      /** The entry's own score is the measure: it has all of its words. */
-      const similarTo = (project_id: string, entry: MemoryEntry) =>
-        Effect.gen(function* () {
-          const hits = yield* searches.similar(project_id, searchQuery(excerpt(textOf(entry), 200), wordsOnly.dates), 4)
-          const own = hits.find(({ id }) => id === entry.id)?.score ?? Infinity
-          return hits
-            .filter(({ id, score }) => id !== entry.id && score >= alike * own)
-            .map(({ score, ...hit }) => ({ ...hit, score: rounded(Math.min(1, score / own)) }))
-        }).pipe(
+      const similarTo = (project_id: string, entry: Store.EntryRow, whole: Searchable) => {
+        const beginning = searchQuery(excerpt(textOf(entry), 200), wordsOnly.dates)
+        return searches.similar(project_id, { beginning, replaced: entry.supersedes, whole }, 3).pipe(
+          Effect.map((hits) =>
+            hits
+              .filter(({ score }) => score >= alike)
+              .map(({ score, ...hit }) => ({ ...hit, score: rounded(Math.min(1, score)) }))
+          ),
           // That nobody could look must not fail the write.
           apart(sql),
           Effect.timeoutOrElse({ duration: "250 millis", orElse: () => Effect.succeed([]) }),
           Effect.catch(() => Effect.succeed([]))
         )
+      }
 
       const search = Effect.fn("Memory.search")(function* ({ project_id }: InProject, options: MemorySearch) {
         const { cursor, kind, limit = 10, query = "", tags } = options

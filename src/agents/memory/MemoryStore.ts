@@ -186,12 +186,19 @@ export const make = (sql: SqlClient.SqlClient) => {
     ), ${forget(project_id, id)}, one as (select ${id}::uuid as id)
     ${countEntries(project_id, -1, "one")}`
 
-  /** Deactivates an active entry and returns it. */
+  /** Deactivates an active entry and returns it. Locks the project's usage first, as `insert` does. */
   const archive = (project_id: string, id: string) =>
     firstRow(EntryRow)(sql`
+      with locked as materialized (
+        select
+          from project_usage
+         where project_id = ${project_id}::uuid
+           for update
+      )
       update memory_entry
          set active = false
-       where project_id = ${project_id}::uuid
+       where (select count(*) from locked) >= 0
+         and project_id = ${project_id}::uuid
          and id = ${id}::uuid
          and active
       returning ${entryColumns}`)

@@ -36,14 +36,15 @@ const countedFirst = 2_000
  * What a search may cost. `counted`: postings that are counted to weigh a lexeme; one that has more counts as being in half
  * of the entries at least. `read`: postings that are read to find candidates; of the other lexemes, only those of the best
  * candidates are. `newest`: how many of one lexeme are read, even if that is the rarest. `candidates`: how many entries
- * these are. `entries`: a smaller project is weighed like one of this size.
+ * these are. `entries`: a smaller project is weighed like one of this size. `coming`: entries that count although they are
+ * not there yet.
  */
-export const asked = { counted: 20_000, read: 10_000, newest: Infinity, candidates: 200, entries: 0 }
+export const asked = { counted: 20_000, read: 10_000, newest: Infinity, candidates: 200, entries: 0, coming: 0 }
 /**
- * The same for a search that nobody asked for, beside a write. In a project of few entries, a word that two of them share
+ * The same for a search that nobody asked for, before a write. In a project of few entries, a word that two of them share
  * would count as common, and nothing but a copy would be similar.
  */
-export const unasked = { counted: 500, read: 2_000, newest: 4_000, candidates: 20, entries: 100 }
+export const unasked = { counted: 500, read: 2_000, newest: 4_000, candidates: 20, entries: 100, coming: 1 }
 
 /** How many of the best lend to the entries beside them, to how many on each side, and what length lends all of its share. */
 const [lenders, beside, shortBody] = [10, 2, 150]
@@ -67,6 +68,9 @@ export interface Question {
 
 export const make = (sql: SqlClient.SqlClient) => {
   const lexemes = Lexemes.make(sql)
+
+  /** What a posting `p` of a weighed lexeme `w` adds to a score. */
+  const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
 
   /** Counts the entries that hold a lexeme, but no more than `most`. */
   const frequency = (project_id: string, lexeme: string, most: number) => sql`
@@ -109,10 +113,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     stages: Counting,
     filter: Filter,
     limit: number,
-    { candidates, counted, entries, newest, read }: typeof asked
+    { candidates, coming, counted, entries, newest, read }: typeof asked
   ) => {
     const filtered = filter.kind !== undefined || (filter.tags?.length ?? 0) > 0
-    const bm25 = sql.literal("w.weight * p.tf / (p.tf + 0.84::float8 + 0.018::float8 * p.dl)")
     const covered = (score: string, met: string) => sql`
       ${sql.literal(score)} * (1 - ${stages.coverage}::float8 * (1 - least(1, ${sql.literal(met)} / whole.weight)))`
     /** What an entry scores by the weighed lexemes that `which` selects. */
@@ -174,12 +177,12 @@ export const make = (sql: SqlClient.SqlClient) => {
       )`
     return sql`
       size as materialized (
-        select greatest(coalesce(sum(active), 0), ${entries})::float8 as n
+        select greatest(coalesce(sum(active), 0) + ${coming}, ${entries})::float8 as n
           from memory_count
          where project_id = ${project_id}::uuid
       ), counted as materialized (
         select t.word, t.lexeme, t.share, size.n,
-               case when f.df < ${counted} then f.df else greatest(f.df, size.n / 2) end as df
+               case when f.df < ${counted} then f.df + ${coming} else greatest(f.df, size.n / 2) end as df
           from size
          cross join (${terms}) t
          cross join lateral (${frequency(project_id, "t.lexeme", counted)}) f
@@ -263,20 +266,38 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit ${limit}`)
   }
 
-  /** The entries that share most of a text's rarer words, by these words alone. One statement, because it runs beside a write. */
-  const similar = (project_id: string, text: Searchable, limit: number) => {
+  /**
+   * The entries that share most of the rarer words of a new one, by these words alone; their score is a share of what the new
+   * one will have, because it has all of them. `beginning`: the part of the new one whose words are looked for; `replaced`:
+   * the entry that it will supersede. One statement, because it runs before a write.
+   */
+  const similar = (
+    project_id: string,
+    {
+      beginning,
+      replaced,
+      whole
+    }: { readonly beginning: Searchable; readonly replaced: string | null; readonly whole: Searchable },
+    limit: number
+  ) => {
     const words = sql`
       select row_number() over (order by place, lexeme collate "C")::int as word, lexeme, 1::float8 as share
-        from (${lexemes.posted(text)}) l`
+        from (${lexemes.posted(beginning)}) l`
     return rows(Schema.toType(Similar))(sql`
-      with ${scored(project_id, words, wordsOnly, {}, limit, unasked)}
-      select e.id, e.kind, e.title, t.score
+      with ${scored(project_id, words, wordsOnly, {}, limit, unasked)}, own as materialized (
+        select sum(${bm25}) as score
+          from weighed w
+          join (${lexemes.posted(whole)}) p using (lexeme)
+      )
+      select e.id, e.kind, e.title, t.score / own.score as score
         from total t
+        join own on own.score > 0
        cross join lateral (
          select e.id, e.kind, e.title
            from memory_entry e
           where e.project_id = ${project_id}::uuid
             and e.id = t.id
+            and e.id is distinct from ${replaced}::uuid
             and e.active
          offset 0) e
        order by t.score desc, e.id desc

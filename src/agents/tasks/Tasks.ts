@@ -162,7 +162,11 @@ export class Tasks extends Context.Service<
         const work = Effect.gen(function* () {
           const items = yield* Effect.forEach(input.tasks, (item) => Effect.map(uuidAt(now), (id) => ({ ...item, id })))
           const ordered = yield* inOrder(items)
-          if (ordered.some(({ depends_on }) => depends_on.length > 0)) yield* dependencies.lockGraph(actor.project_id)
+          const named = ordered.flatMap(({ depends_on }) => depends_on)
+          if (named.length > 0) {
+            yield* dependencies.lockGraph(actor.project_id)
+            yield* dependencies.lock(actor.project_id, named)
+          }
           yield* Effect.forEach(ordered, ({ field, ...item }) =>
             Effect.catchTag(
               addWaiting(actor, newTask(item.id, item, actor, now), now),
@@ -209,7 +213,7 @@ export class Tasks extends Context.Service<
             return yield* withDetails(refuse("task_dependencies_open"), { open: unfinished })
           }
           if ((after.closed_at === null) !== (before.closed_at === null)) {
-            const waiting = yield* dependencies.lockWaiting(project_id, input.id)
+            const waiting = yield* dependencies.lockWaiting(project_id, [input.id])
             yield* (yield* FurtherWrites)(Math.floor(waiting / waitingPerWrite))
           }
           const receipt = input.receipt === undefined ? undefined : yield* receiptOf(input.receipt, after, actor, now)

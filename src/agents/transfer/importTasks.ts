@@ -44,7 +44,13 @@ export const importTasks = Effect.fnUntraced(function* (run: Run, items: Readonl
     else if (why !== undefined) run.report("kept", item, item.id, why)
     else changes.push([item, task])
   }
-  if (changes.length > 0) yield* dependencies.lockGraph(project_id)
+  if (changes.length > 0) {
+    const ids = changes.map(([{ id }]) => id)
+    const named = changes.flatMap(([item, task]) => [...item.depends_on, ...task.depends_on])
+    yield* dependencies.lockGraph(project_id)
+    yield* dependencies.lock(project_id, [...ids, ...named])
+    yield* dependencies.lockWaiting(project_id, ids)
+  }
   for (const [item, task] of changes) yield* update(run, tasks, dependencies, item, task)
 })
 
@@ -113,7 +119,6 @@ const update = Effect.fnUntraced(function* (
   }
   yield* dependencies.replaceDependencies(project_id, item.id, item.depends_on)
   const after = changed(before, item, now)
-  if ((after.closed_at === null) !== (before.closed_at === null)) yield* dependencies.lockWaiting(project_id, item.id)
   const stored_bytes = Tasks.storedBytes(after) - Tasks.storedBytes(before)
   const trace = yield* traceAt(now)
   const written = yield* tasks.update(project_id, after, undefined, actor, now, trace, stored_bytes, maxima)

@@ -13,12 +13,14 @@ import * as Store from "./PushAdminStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
+export { mostCounted } from "./PushAdminStore.ts"
+
 export type DeadLetter = typeof Store.DeadLetter.Type
 export type Pause = Store.Pause
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
 export interface PushStatus {
-  /** How many deliveries are in each state. */
+  /** How many deliveries are in each state, of `mostCounted` that wait and the last `mostCounted` of the others. */
   readonly deliveries: Readonly<Record<string, number>>
   /** When the oldest waiting delivery became due; null when none is due. */
   readonly due_since: Date | null

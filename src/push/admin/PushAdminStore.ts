@@ -29,20 +29,41 @@ export const Pause = Schema.Struct({
 })
 export type Pause = typeof Pause.Type
 
+/** How many of the notifications that wait are counted, and how many of the others, the last ones. */
+export const mostCounted = 10_000
+
 export const make = (sql: SqlClient.SqlClient) => {
+  /** In the orders of two indexes. */
   const countStates = rows(Schema.Struct({ state: Schema.String, count: Schema.Int }))(sql`
     select state, count(*)::int as count
-      from push_outbox
+      from ((select state
+               from push_outbox
+              where state in ('pending', 'leased')
+              order by priority desc, not_before
+              limit ${mostCounted})
+             union all
+            (select state
+               from push_outbox
+              where settled_at is not null
+              order by settled_at desc
+              limit ${mostCounted})) counted
      group by state
      order by state`)
 
+  /** The first of each priority, which an index finds. */
   const oldestDue = (now: Date) =>
     firstRow(Schema.Struct({ due_since: Schema.NullOr(At) }))(sql`
-      select min(not_before) as due_since
-        from push_outbox
-       where state in ('pending', 'leased')
-         and not_before <= ${now}
-         and expires_at > ${now}`)
+      select min(first.not_before) as due_since
+        from generate_series(0, 3) level
+       cross join lateral (
+         select not_before
+           from push_outbox
+          where state in ('pending', 'leased')
+            and priority = level
+            and not_before <= ${now}
+            and expires_at > ${now}
+          order by not_before
+          limit 1) first`)
 
   /** Newest first. */
   const listDead = ({ after, limit }: Page, since?: Date) =>

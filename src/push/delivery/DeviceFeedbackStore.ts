@@ -18,6 +18,9 @@ interface Answered {
   readonly reason: string | null
 }
 
+/** How many deliveries are read for the answers of one environment. */
+const looked = 10_000
+
 export const make = (sql: SqlClient.SqlClient) => {
   const rest = (device_id: string, until: Date) => sql`
     update mobile_device
@@ -72,15 +75,23 @@ export const make = (sql: SqlClient.SqlClient) => {
       })})
       select device_id from gone`)
 
-  /** Counts the last 50 devices of the environment that got an answer, and how many of them the provider did not know. */
+  /**
+   * Counts the last 50 devices of the environment that got an answer, and how many of them the provider did not know. Looks
+   * for them among the last deliveries of all environments, because no index tells these apart.
+   */
   const countBadTokens = (environment: Lane) =>
     firstRow(Schema.Struct({ devices: Schema.Int, bad: Schema.Int }))(sql`
-      with recent as (
+      with settled as (
+        select device_id, settled_at, last_status, last_reason
+          from push_outbox
+         where settled_at is not null
+         order by settled_at desc
+         limit ${looked}
+      ), recent as (
         select o.device_id, o.settled_at, o.last_reason is not distinct from 'BadDeviceToken' as bad
-          from push_outbox o
+          from settled o
           join mobile_device d on d.device_id = o.device_id
-         where o.settled_at is not null
-           and o.last_status is not null
+         where o.last_status is not null
            and d.environment = ${environment}
          order by o.settled_at desc
          limit 500

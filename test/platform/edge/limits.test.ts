@@ -16,13 +16,17 @@ import { type RawLine, rawLine } from "../../support/network/RawLine.ts"
 import { faultyDatabase } from "../../support/service/Faults.ts"
 import { instance, Service } from "../../support/service/Service.ts"
 
+/** Statements then wait for a lock as long as a test holds it: on a machine that stalls, their own limits would pass. */
+const patient = "select set_config('lock_timeout', '0', false), set_config('statement_timeout', '0', false)"
+
 /** An instance with limits that believes the test's X-Forwarded-For, and counts its statements. */
 const limited = Effect.gen(function* () {
   let statements = 0
-  const { layer } = faultyDatabase((statement) => {
+  const count = (statement: string) => {
     statements += 1
     return statement
-  })
+  }
+  const { layer } = faultyDatabase(count, undefined, patient)
   const settings = {
     SERVICE_RATE_LIMITS: "on",
     SERVICE_TRUSTED_PROXIES: "127.0.0.1",

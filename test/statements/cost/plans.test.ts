@@ -24,6 +24,7 @@ import * as DeviceStore from "../../../src/people/mobile/DeviceStore.ts"
 import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
 import * as PushAdminStore from "../../../src/push/admin/PushAdminStore.ts"
+import * as DeviceFeedbackStore from "../../../src/push/delivery/DeviceFeedbackStore.ts"
 import * as OutboxStore from "../../../src/push/outbox/OutboxStore.ts"
 import * as ProjectTokenStore from "../../../src/signin/access/ProjectTokenStore.ts"
 import * as ClientStore from "../../../src/signin/oauth/clients/ClientStore.ts"
@@ -109,7 +110,7 @@ const filled = Layer.effectDiscard(
                                not_before, expires_at, created_at, settled_at)
       select gen_random_uuid(), gen_random_uuid(), ${rungPhone}::uuid, ${rungProject}::uuid, 'task.blocked', ${oldTask}::uuid, 1,
              't:' || ${oldTask}::text, 'delivered', at, at, at, at
-        from generate_series(clock_timestamp() - interval '3 days', clock_timestamp(), interval '1 minute') at`
+        from generate_series(clock_timestamp() - interval '3 days', clock_timestamp(), interval '5 seconds') at`
     // A channel that has often been told of something else.
     yield* sql`
       insert into push_outbox (delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before,
@@ -268,11 +269,51 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
     })
   )
 
+  it.effect("the state of notifications is counted among the last ones, in the order of an index", () =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy((sql) =>
+        Effect.map(PushAdminStore.make(sql).countStates, (states) => {
+          const settled = states.filter(({ state }) => state !== "pending")
+          assert.strictEqual(
+            settled.reduce((sum, { count }) => sum + count, 0),
+            PushAdminStore.mostCounted
+          )
+        })
+      )
+      assert.isAtMost(scanned, 100)
+      assert.isAtMost(entries, 11_000)
+    })
+  )
+
+  it.effect("the oldest notification that is due is found in the order of an index", () =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy((sql) => PushAdminStore.make(sql).oldestDue(now))
+      assert.isAtMost(scanned, 10)
+      assert.isAtMost(entries, 10)
+    })
+  )
+
+  it.effect("answers of an environment that gets none are looked for among the last deliveries", () =>
+    Effect.gen(function* () {
+      const { entries, scanned } = yield* readBy((sql) =>
+        Effect.map(DeviceFeedbackStore.make(sql).countBadTokens("production"), (counted) =>
+          assert.deepStrictEqual(Option.getOrThrow(counted), { devices: 0, bad: 0 })
+        )
+      )
+      assert.isAtMost(scanned + entries, 15_000)
+    })
+  )
+
   it.effect("the entries that are similar to a new one are found among the newest, however many have its word", () =>
     Effect.gen(function* () {
       const { entries, scanned } = yield* readBy((sql) =>
-        Effect.map(SearchStore.make(sql).similar(bigProject, searchText("Text"), 4), ({ length }) =>
-          assert.strictEqual(length, 4)
+        Effect.map(
+          SearchStore.make(sql).similar(
+            bigProject,
+            { beginning: searchText("Text"), replaced: null, whole: searchText("Text") },
+            4
+          ),
+          ({ length }) => assert.strictEqual(length, 4)
         )
       )
       assert.isAtMost(scanned, 100)

@@ -23,11 +23,12 @@ export type Fault = (typeof faults)[number]
 
 /**
  * `rewrite`: applied to the text of every statement before it is sent. `report`: gets errors that PostgreSQL itself returned:
- * `DeadlockError 40P01`, `UniqueViolation 23505 name`.
+ * `DeadlockError 40P01`, `UniqueViolation 23505 name`. `first`: run on a connection whenever it is taken from the pool.
  */
 export const faultyDatabase = (
   rewrite: (statement: string) => string = (statement) => statement,
-  report: (error: string) => void = () => {}
+  report: (error: string) => void = () => {},
+  first?: string
 ) => {
   let fault: Fault | undefined
   let remaining = 0
@@ -77,7 +78,10 @@ export const faultyDatabase = (
       const { driver, reserve } = yield* SqlClient.SqlClient
       const client = yield* SqlClient.make({
         driver,
-        acquirer: Effect.map(reserve, connection),
+        acquirer: Effect.map(
+          first === undefined ? reserve : Effect.tap(reserve, (inner) => inner.executeRaw(first, [])),
+          connection
+        ),
         compiler: PgClient.makeCompiler(),
         spanAttributes: []
       })

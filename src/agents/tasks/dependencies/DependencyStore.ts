@@ -1,8 +1,17 @@
 /**
  * Statements for dependencies between tasks.
  *
- * Locks are taken in one order: the project's graph, if dependencies change or a task is closed or reopened; the task;
- * the tasks that it waits for or that wait for it; the project's usage.
+ * Whoever writes tasks takes locks in one order:
+ *
+ * 1. the row of the idempotency_key;
+ * 2. the project's graph, if dependencies change or a task is closed or reopened; without it, one task at most;
+ * 3. the tasks that are written, those that they wait for and those that wait for them: all of a call, because its first
+ *    write takes
+ * 4. the project's usage;
+ * 5. new rows, and notifications.
+ *
+ * An erasure takes them in another order. It waits for no lock longer than a tenth of a second, then begins again
+ * (Erasures.ts).
  */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -20,6 +29,16 @@ export const make = (sql: SqlClient.SqlClient) => {
    */
   const lockGraph = (project_id: string) => sql`
     select pg_advisory_xact_lock(hashtextextended('task dependencies of ' || ${project_id}::text, 0))`
+
+  /** Locks the tasks until the transaction ends. */
+  const lock = (project_id: string, ids: ReadonlyArray<string>) => sql`
+    select count(*)
+      from (select 1
+              from task
+             where project_id = ${project_id}::uuid
+               and id = any (${ids}::uuid[])
+             order by id
+               for no key update) locked`
 
   const findAll = (project_id: string, ids: ReadonlyArray<string>) =>
     rows(TaskLink)(sql`
@@ -69,8 +88,8 @@ export const make = (sql: SqlClient.SqlClient) => {
     select ${project_id}::uuid, ${id}::uuid, unnest(${depends_on}::uuid[])
         on conflict do nothing`
 
-  /** Locks the tasks that wait for this one, and counts them. Closing or reopening it changes their `waits_for`. */
-  const lockWaiting = (project_id: string, id: string) =>
+  /** Locks the tasks that wait for these, and counts them. Closing or reopening them changes their `waits_for`. */
+  const lockWaiting = (project_id: string, ids: ReadonlyArray<string>) =>
     Effect.map(
       rows(Schema.Struct({ count: Schema.Int }))(sql`
         select count(*)::int as count
@@ -78,7 +97,7 @@ export const make = (sql: SqlClient.SqlClient) => {
                   from task t
                   join task_dependency d on d.project_id = t.project_id and d.task_id = t.id
                  where d.project_id = ${project_id}::uuid
-                   and d.depends_on = ${id}::uuid
+                   and d.depends_on = any (${ids}::uuid[])
                  order by t.id
                    for no key update of t) locked`),
       ([locked]) => locked!.count
@@ -117,6 +136,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     lockGraph,
+    lock,
     findAll,
     waitedForBy,
     waitFor,

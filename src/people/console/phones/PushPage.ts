@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { Projects } from "../../../operator/projects/Projects.ts"
 import { html, type Html } from "../../../platform/html/Html.ts"
-import { type DeadLetter, type Pause, PushAdmin } from "../../../push/admin/PushAdmin.ts"
+import { type DeadLetter, mostCounted, type Pause, PushAdmin, type PushStatus } from "../../../push/admin/PushAdmin.ts"
 import { hasPassed } from "../../../wire/Instant.ts"
 import { act } from "../Actions.ts"
 import { command, empty, facts, mark, meta, more, projectLink, time } from "../Parts.ts"
@@ -20,7 +20,7 @@ export const pushPage = Effect.gen(function* () {
     const dead = yield* push.listDead({ after, limit: shown + 1 })
     const names = yield* projects.names(dead.map(({ project_id }) => project_id))
     const next = dead.length > shown ? { after: dead[shown - 1]!.delivery_id } : undefined
-    const count = (state: string) => (deliveries[state] ?? 0).toLocaleString("en")
+    const count = countIn(deliveries)
     const otherKeys = Object.keys(token_keys).filter((key) => key !== current_key)
     return {
       title: "Push",
@@ -71,6 +71,15 @@ export const pushPage = Effect.gen(function* () {
     }
   })
 })
+
+const waits = (state: string) => state === "pending" || state === "leased"
+
+/** What waits is counted together, and so is the rest: each up to a maximum. */
+const countIn = (deliveries: PushStatus["deliveries"]) => (state: string) => {
+  const together = Object.entries(deliveries).filter(([other]) => waits(other) === waits(state))
+  const isWhole = together.reduce((sum, [, count]) => sum + count, 0) < mostCounted
+  return `${(deliveries[state] ?? 0).toLocaleString("en")}${isWhole ? "" : " or more"}`
+}
 
 const pauseRow = ({ environment, failures, paused_until, reason }: Pause, now: Date): Html =>
   html`<li>

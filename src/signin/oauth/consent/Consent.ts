@@ -8,7 +8,8 @@
  * 2. The scopes are limited to those of the token. The person may take the writing ones away and name the sign-in; the
  *    grant holds exactly what the page showed and the person left. If another token was entered in another tab
  *    meanwhile, Allow shows the page again instead.
- * 3. The client is found again at each step: one that was disabled meanwhile is refused.
+ * 3. The client is found again at each step: one that was disabled meanwhile is refused. Its document's host may take seconds
+ *    to answer, and no step holds a turn for a connection meanwhile.
  * 4. Allow creates the grant and its code in one transaction. Until the client exchanges the code, another click replaces
  *    it with a new code of the same grant, which then holds what that click chose, because the browser follows only its
  *    last click (decisions.md, Pressing Allow twice).
@@ -22,7 +23,8 @@ import { uuidAt } from "../../../platform/crypto/Random.ts"
 import { sha256 } from "../../../platform/crypto/Sha256.ts"
 import * as Tokens from "../../../platform/crypto/Tokens.ts"
 import { DatabaseClock } from "../../../platform/database/Clock.ts"
-import { persistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { sharedPersistence, untilSettled } from "../../../platform/database/Persistence.ts"
+import { inTurn } from "../../../platform/database/Shares.ts"
 import { bucketsIn } from "../../../platform/edge/limits/RateLimit.ts"
 import { Outbox } from "../../../push/outbox/Outbox.ts"
 import { type PasskeyAnswer, PersonKeys, type WrongKey } from "../../passkeys/PersonKeys.ts"
@@ -146,7 +148,7 @@ export class Consent extends Context.Service<
       const store = Store.make(sql)
       const grants = GrantStore.make(sql)
 
-      const find = openRequest(store.find)
+      const find = openRequest((request_id, now) => inTurn(store.find(request_id, now)))
       const lock = openRequest(store.lock)
 
       /** The client of a request as it is now: enabled, and with the redirect URI to which the answer will go. */
@@ -194,7 +196,7 @@ export class Consent extends Context.Service<
         const { csrf, request } = yield* find(visit, now)
         if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
         return pageOf(yield* clientOf(request), request, csrf, now)
-      }, persistence)
+      }, sharedPersistence)
 
       /**
        * Binds the request to what the secret stands for and renews the cookie. If `found` is none, fails as `otherwise`
@@ -223,13 +225,16 @@ export class Consent extends Context.Service<
             if (request.decided_at !== null) return yield* new ConsentEnded({ reason: "answered" })
             if (isRepeated) return browser
             const client = yield* clientOf(request)
-            const bearer = yield* found(now)
-            if (Option.isNone(bearer) || Option.isNone(browser)) {
-              return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
-            }
-            yield* countSignIn(bearer.value.token_id)
-            const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
-            return Option.as(bound, browser.value)
+            const binding = Effect.gen(function* () {
+              const bearer = yield* found(now)
+              if (Option.isNone(bearer) || Option.isNone(browser)) {
+                return yield* otherwise(pageOf(client, { ...request, project_id: null }, csrf, now))
+              }
+              yield* countSignIn(bearer.value.token_id)
+              const bound = yield* store.bindToken(request, bearer.value, sha256(Redacted.value(browser.value)))
+              return Option.as(bound, browser.value)
+            })
+            return yield* inTurn(binding)
           })
           return yield* untilSettled(attempt)
         })
@@ -250,7 +255,7 @@ export class Consent extends Context.Service<
         })
         const wrong = (page: ConsentPage) => Effect.andThen(store.countWrongToken(request_id), new WrongToken({ page }))
         return yield* bind(visit, token, found, wrong)
-      }, persistence)
+      }, sharedPersistence)
 
       const useSession = Effect.fn("Consent.useSession")(function* (
         visit: Submission & { readonly session_id: string; readonly secret: Redacted.Redacted<string> }
@@ -266,7 +271,7 @@ export class Consent extends Context.Service<
             )
           )
         return yield* bind(visit, secret, found, (page) => new SessionOver({ page }))
-      }, persistence)
+      }, sharedPersistence)
 
       /** The answer of the authenticator renews the cookie: nobody else can know its signature. */
       const usePasskey = Effect.fn("Consent.usePasskey")(function* (
@@ -279,19 +284,19 @@ export class Consent extends Context.Service<
             Effect.flatMap(show(visit), (page) => new WrongPasskey({ page: { ...page, project: undefined }, reason }))
           )
         )
-      }, persistence)
+      }, sharedPersistence)
 
       /** Finds the client before the transaction, because its metadata document may have to be fetched. */
       const decide = Effect.fn("Consent.decide")(function* (visit: Decision) {
-        if (visit.decision === "deny") return yield* decideFor(visit, Option.none())
+        if (visit.decision === "deny") return yield* inTurn(decideFor(visit, Option.none()))
         const now = yield* clock.now
         const { csrf, request } = yield* find(visit, now)
         const client = yield* clientOf(request)
         if (findSecret((visit.label ?? "").slice(0, searchedOfLabel), now) !== undefined) {
           return yield* new WrongLabel({ page: pageOf(client, request, csrf, now) })
         }
-        return yield* decideFor(visit, Option.some(client))
-      }, persistence)
+        return yield* inTurn(decideFor(visit, Option.some(client)))
+      }, sharedPersistence)
 
       /** `client` is not needed to deny. */
       const decideFor = Effect.fnUntraced(function* (visit: Decision, client: Option.Option<Client>) {

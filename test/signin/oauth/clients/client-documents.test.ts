@@ -13,7 +13,16 @@ import { ClientDocuments } from "../../../../src/signin/oauth/clients/ClientDocu
 import { Clients } from "../../../../src/signin/oauth/clients/Clients.ts"
 import { DocumentNetwork, isDocumentUrl } from "../../../../src/signin/oauth/clients/fetchDocument.ts"
 import { isPublic } from "../../../../src/platform/network/PublicAddress.ts"
-import { authorizeQuery, Browser, makeClient, makeToken, refresh, signIn } from "../../../support/agents/Agent.ts"
+import {
+  authorizeQuery,
+  Browser,
+  hiddenFields,
+  makeClient,
+  makeToken,
+  refresh,
+  signIn
+} from "../../../support/agents/Agent.ts"
+import type { Answer } from "../../../support/network/Http.ts"
 import { cert, host, key } from "../../../support/phones/Certificate.ts"
 import { environment, instance, Service } from "../../../support/service/Service.ts"
 import { firstPage } from "../../../support/database/Page.ts"
@@ -171,6 +180,36 @@ layer(WithDocuments)("a client known by its metadata document", (it) => {
       assert.strictEqual((yield* Fiber.join(unanswered)).status, 503)
     })
   )
+
+  /** What a person does at the consent page, before and after entering a token. */
+  const steps: Readonly<Record<string, (browser: Browser, page: Answer, token: string) => Effect.Effect<Answer>>> = {
+    "the page is loaded": (browser, page) => browser.get(`/oauth/consent?request=${hiddenFields(page)["request"]}`),
+    "a token is entered": (browser, page, project_token) => browser.submit(page, { project_token }),
+    "it is allowed": (browser, page) => browser.submit(page, { decision: "allow" })
+  }
+  for (const [what, step] of Object.entries(steps)) {
+    it.effect(`keeps nobody else from the database while its host does not answer and ${what}`, () =>
+      Effect.gen(function* () {
+        const service = yield* Service
+        const documents = yield* Documents
+        const client_id = fresh()
+        documents.answer = () => ({ body: document({ client_id }), headers: { "cache-control": "no-store" } })
+        const { token } = yield* makeToken(service)
+        const browser = new Browser(service.url)
+        const asks = yield* browser.authorize(authorizeQuery({ client_id, redirect_uri }))
+        const page = what === "it is allowed" ? yield* browser.submit(asks, { project_token: token }) : asks
+        yield* TestClock.adjust("1 minute")
+        documents.answer = () => undefined
+        documents.requests = []
+        const unanswered = yield* Effect.forkChild(step(browser, page, token))
+        yield* Effect.promise(() => vi.waitUntil(() => documents.requests.length > 0))
+        const query = authorizeQuery({ client_id: yield* makeClient(service) })
+        assert.strictEqual((yield* new Browser(service.url).authorize(query)).status, 200)
+        yield* TestClock.adjust("3 seconds")
+        assert.strictEqual((yield* Fiber.join(unanswered)).status, 503)
+      })
+    )
+  }
 
   it.effect("returns an error only if the person follows the link", () =>
     Effect.gen(function* () {
