@@ -1,20 +1,15 @@
 /** Which changes notify a phone (decisions.md, Which notifications there are), and that nothing else does. */
 import { assert, layer } from "@effect/vitest"
-import { Array, Context, Duration, Effect } from "effect"
+import { Array, Context, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Bridges } from "../../src/bridges/identity/Bridges.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Outbox } from "../../src/push/outbox/Outbox.ts"
 import { sweeps as bridgeSweeps } from "../../src/bridges/Wing.ts"
-import {
-  initialPreferences,
-  type NotificationKind,
-  notificationKinds,
-  rank
-} from "../../src/wire/mobile/Notifications.ts"
+import { initialPreferences } from "../../src/wire/mobile/Notifications.ts"
 import { Bridge } from "../support/bridges/Bridge.ts"
-import { deliveriesOf, Delivery, notify } from "../support/service/Delivery.ts"
+import { deliveriesOf, Delivery, leaveWaiting, notify } from "../support/service/Delivery.ts"
 import { instance } from "../support/service/Service.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
 import { makeRegisteredPhone } from "../support/phones/Phone.ts"
@@ -307,27 +302,6 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         assert.strictEqual((yield* waiting) - before, 202)
       })
   )
-})
-
-/** Writes notifications of a device, each about something else. The newest has waited for `seconds`, the others for longer. */
-const leaveWaiting = Effect.fnUntraced(function* (
-  device_id: string,
-  kind: NotificationKind,
-  count: number,
-  seconds: number
-) {
-  const sql = yield* SqlClient.SqlClient
-  const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
-  const { lasts, priority } = notificationKinds[kind]
-  yield* sql`
-    insert into push_outbox (
-      delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at, created_at)
-    select gen_random_uuid(), gen_random_uuid(), d.device_id, d.project_id, ${kind}::text, ${rank(priority)}::smallint,
-           gen_random_uuid()::text, 'pending', at, at + ${Duration.toHours(lasts)}::int * interval '1 hour', at
-      from mobile_device d
-     cross join generate_series(1, ${count}::int) n
-     cross join lateral (select ${now}::timestamptz - (${seconds}::int + n - 1) * interval '1 second' as at) written
-     where d.device_id = ${device_id}::uuid`
 })
 
 layer(Delivery.layer)("a phone for which more waits than anybody reads", (it) => {

@@ -81,10 +81,16 @@ layer(TestDatabase.sql)("statements of push delivery", (it) => {
   testConditions(it, "a delivery is claimed while this process is busy with another phone", {
     given: phone,
     bystander: `${phone}; update push_outbox set not_before = ${later}`,
-    act: (sql) => LeaseStore.make(sql).claim("production", 9, own, now, [id(48)]),
+    act: (sql) => LeaseStore.make(sql).claim("production", 9, own, now, { devices: [id(48)] }),
     actsNotOn: {
       "but not with its own": `update mobile_device set device_id = '${id(48)}'; update push_outbox set device_id = '${id(48)}'`
     }
+  })
+  testConditions(it, "a delivery is claimed while another project has had its turn", {
+    given: phone,
+    bystander: `${phone}; update push_outbox set not_before = ${later}`,
+    act: (sql) => LeaseStore.make(sql).claim("production", 9, own, now, { projects: [ids.otherProject] }),
+    actsNotOn: { "but not while its own has": `update push_outbox set project_id = '${ids.otherProject}'` }
   })
   const channel = `${phone};
     insert into task (

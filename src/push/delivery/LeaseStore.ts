@@ -55,9 +55,21 @@ export interface Result {
   readonly reason: string | null
 }
 
+/** Whose deliveries a claim leaves out. */
+interface Except {
+  readonly devices?: ReadonlyArray<string>
+  readonly projects?: ReadonlyArray<string>
+}
+
 export const make = (sql: SqlClient.SqlClient) => {
-  /** `busy`: devices of which this process still has deliveries in flight. */
-  const claim = (environment: Lane, limit: number, lease: Lease, now: Date, busy: ReadonlyArray<string> = []) =>
+  // What is left out is found by columns of the delivery: thousands of rows may be passed over, and none is joined.
+  const claim = (
+    environment: Lane,
+    limit: number,
+    lease: Lease,
+    now: Date,
+    { devices = [], projects = [] }: Except = {}
+  ) =>
     rows(ClaimedDelivery)(sql`
       with due as materialized (
         select o.delivery_id
@@ -67,9 +79,10 @@ export const make = (sql: SqlClient.SqlClient) => {
            and (o.state = 'pending' or o.lease_until <= ${now})
            and o.not_before <= ${now}
            and o.expires_at > ${now}
+           and not o.device_id = any (${devices}::uuid[])
+           and not o.project_id = any (${projects}::uuid[])
            and d.environment = ${environment}
            and (d.resting_until is null or d.resting_until <= ${now})
-           and not d.device_id = any (${busy}::uuid[])
          order by o.priority desc, o.not_before
          limit ${limit}
            for update of o skip locked

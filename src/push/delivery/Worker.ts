@@ -1,7 +1,7 @@
 /**
  * Delivery (spec 1.4): takes notifications from the outbox and sends them to the provider, at least once each.
  *
- * 1. A claim leases a batch for thirty seconds, on any number of replicas at once.
+ * 1. claim.ts leases a batch for thirty seconds, on any number of replicas at once.
  * 2. send.ts checks whether each delivery may still be sent, and sends it outside any transaction. Its id and collapse
  *    id are the same on every attempt, so that the phone shows a repeated notification once.
  * 3. settle.ts writes the result under the lease. The rows of a process that dies before that are claimed again once
@@ -32,6 +32,7 @@ import { after } from "../../wire/Instant.ts"
 import { isOfTargets, type Lane, lanes } from "../../wire/mobile/Notifications.ts"
 import { Outbox } from "../outbox/Outbox.ts"
 import type { Outcome } from "../channels/Outcome.ts"
+import * as Claim from "./claim.ts"
 import * as LeaseStore from "./LeaseStore.ts"
 import type { ClaimedDelivery, Lease } from "./LeaseStore.ts"
 import * as Pauses from "./Pauses.ts"
@@ -45,6 +46,8 @@ const leaseDuration = Duration.seconds(30)
 const concernsTarget: ReadonlySet<Outcome["_tag"]> = new Set(["Retry", "Gone"])
 /** How long deliveries to one target may take together: the last one begins by then. */
 const targetDuration = Duration.seconds(15)
+/** The pause of a lane of targets after a full claim. A claim for each place that gets free would read too many rows. */
+const betweenFullClaims = Duration.millis(100)
 
 type Unavailable = SharedRefusal<"bridge_persistence_error">
 
@@ -67,6 +70,7 @@ export class Worker extends Context.Service<
       const clock = yield* DatabaseClock
       const outbox = yield* Outbox
       const pauses = yield* Pauses.make
+      const claim = yield* Claim.make
       const send = yield* Send.make
       const { finish, settle } = yield* Settle.make
       const leases = LeaseStore.make(sql)
@@ -102,7 +106,7 @@ export class Worker extends Context.Service<
       })
 
       const carryOut = Effect.fnUntraced(function* (batch: Settle.Batch, limit: number, probing: boolean, now: Date) {
-        const claimed = yield* leases.claim(batch.environment, limit, batch.lease, now).pipe(persistence)
+        const claimed = yield* claim(batch.environment, limit, batch.lease, now)
         const isPaused = Ref.get(batch.paused)
         const attempt = (delivery: ClaimedDelivery) =>
           Effect.flatMap(send(delivery, batch.environment, isPaused), (result) => settle(delivery, result, batch))
@@ -113,14 +117,13 @@ export class Worker extends Context.Service<
         return claimed.length
       })
 
-      /** Claims deliveries of targets that are not busy, and returns the work of each target. */
+      /** Claims deliveries of targets that are not busy, for one free place or more; returns the work of each target. */
       const claimTargets = Effect.fn("Worker.claimTargets")(function* (lane: Lane, busy: ReadonlySet<string>) {
         const now = yield* clock.now
         const lease = { token: yield* uuid, until: after(now, leaseDuration) }
-        const most = concurrency - busy.size
-        if (most <= 0) return { claimed: 0, work: new Map<string, Effect.Effect<void>>() }
+        const free = concurrency - busy.size
         open.add(lease.token)
-        const claimed = yield* leases.claim(lane, most, lease, now, [...busy]).pipe(persistence)
+        const claimed = yield* claim(lane, free, lease, now, [...busy])
         const groups = Map.groupBy(claimed, ({ device_id }) => device_id)
         let left = groups.size
         if (left === 0) open.delete(lease.token)
@@ -135,7 +138,7 @@ export class Worker extends Context.Service<
             )
           ])
         )
-        return { claimed: claimed.length, work }
+        return { claimed: claimed.length, isFull: claimed.length === free, work }
       })
 
       /** One after another. After a failure that concerns the target, or too long, the others go back to the queue. */
@@ -173,8 +176,11 @@ export class Worker extends Context.Service<
         Effect.gen(function* () {
           const busy = new Set<string>()
           const inFlight = yield* FiberSet.make()
+          const placeFree = Effect.repeat(Effect.sleep(betweenFullClaims), {
+            until: () => busy.size < concurrency || stopping
+          })
           const rounds = Effect.gen(function* () {
-            const { claimed, work } = yield* claimTargets(lane, busy)
+            const { claimed, isFull, work } = yield* claimTargets(lane, busy)
             for (const [device_id, one] of work) {
               busy.add(device_id)
               yield* FiberSet.run(
@@ -185,6 +191,7 @@ export class Worker extends Context.Service<
                 )
               )
             }
+            if (isFull) yield* placeFree
             return claimed
           })
           yield* untilStopped(lane, rounds)

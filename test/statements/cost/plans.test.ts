@@ -25,11 +25,13 @@ import * as AuditStore from "../../../src/platform/audit/AuditStore.ts"
 import { sha256 } from "../../../src/platform/crypto/Sha256.ts"
 import * as PushAdminStore from "../../../src/push/admin/PushAdminStore.ts"
 import * as DeviceFeedbackStore from "../../../src/push/delivery/DeviceFeedbackStore.ts"
+import * as LeaseStore from "../../../src/push/delivery/LeaseStore.ts"
 import * as OutboxStore from "../../../src/push/outbox/OutboxStore.ts"
 import * as ProjectTokenStore from "../../../src/signin/access/ProjectTokenStore.ts"
 import * as ClientStore from "../../../src/signin/oauth/clients/ClientStore.ts"
 import * as GrantStore from "../../../src/signin/oauth/grants/GrantStore.ts"
 import * as SessionStore from "../../../src/signin/sessions/SessionStore.ts"
+import { asJson, initialPreferences } from "../../../src/wire/mobile/Notifications.ts"
 import { bigProject, fill } from "../../support/database/Fill.ts"
 import { TestDatabase } from "../../support/database/TestDatabase.ts"
 
@@ -47,6 +49,8 @@ const [oldGrant, grantsToken] = ["00000000-0001-7000-8000-00000000000d", "000000
 const rungChannel = "00000000-0001-7000-8000-00000000001a"
 const [rungPhone, rungProject] = ["00000000-0001-7000-8000-000000000012", "00000000-0002-7000-8000-000000000001"]
 const [crowdedPhone, crowdedProject] = ["00000000-0002-7000-8000-000000000012", "00000000-0003-7000-8000-000000000001"]
+const [loudBrowser, loudProject] = ["00000000-0005-7000-8000-000000000014", "00000000-0006-7000-8000-000000000001"]
+const quietBrowser = "00000000-0006-7000-8000-000000000014"
 
 /** Old rows that a filter has to find behind everything that is newer. */
 const filled = Layer.effectDiscard(
@@ -351,6 +355,41 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
       assert.isAtMost(scanned, 10)
       assert.isAtMost(entries, 1000)
       assert.lengthOf(yield* sql`select from push_outbox where state = 'superseded'`, 100)
+    })
+  )
+
+  it.effect("a claim reads what it takes, and one index entry for each notification that it leaves out", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        update mobile_device
+           set preferences = ${asJson(initialPreferences)}::jsonb
+         where device_id in (${loudBrowser}::uuid, ${quietBrowser}::uuid)`
+      yield* sql`
+        insert into push_outbox (delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before,
+                                 expires_at, created_at)
+        select gen_random_uuid(), gen_random_uuid(), d.device_id, d.project_id, 'task.needs_decision', 3, 't:' || i, 'pending',
+               at, at + interval '1 day', at
+          from mobile_device d
+         cross join generate_series(1, 15000) i
+         cross join lateral (select clock_timestamp() - interval '1 hour' - i * interval '1 second' as at) written
+         where d.device_id = ${loudBrowser}::uuid
+            or (d.device_id = ${quietBrowser}::uuid and i = 1)`
+      yield* sql`analyze push_outbox`.unprepared
+      const lease = { token: "0f0f0000-0000-7000-8000-00000000000a", until: new Date(now.getTime() + 30_000) }
+      const claiming = (projects: ReadonlyArray<string>, found: number) =>
+        readBy((sql) =>
+          Effect.map(LeaseStore.make(sql).claim("web", 25, lease, now, { projects }), (claimed) =>
+            assert.lengthOf(claimed, found)
+          )
+        )
+      // Devices and tokens may be scanned, of which there are few here, but no notifications.
+      const ofAll = yield* claiming([], 25)
+      assert.isAtMost(ofAll.scanned, 5000)
+      assert.isAtMost(ofAll.entries, 500)
+      const ofOthers = yield* claiming([loudProject], 1)
+      assert.isAtMost(ofOthers.scanned, 5000)
+      assert.isAtMost(ofOthers.entries, 15_500)
     })
   )
 

@@ -7,7 +7,7 @@ import { makeApns } from "../../../src/push/channels/apns/Apns.ts"
 import { Outbox } from "../../../src/push/outbox/Outbox.ts"
 import { PushProvider } from "../../../src/push/channels/Provider.ts"
 import { Worker } from "../../../src/push/delivery/Worker.ts"
-import type { NotificationKind } from "../../../src/wire/mobile/Notifications.ts"
+import { type NotificationKind, notificationKinds, rank } from "../../../src/wire/mobile/Notifications.ts"
 import { type ApnsSimulator, apnsSimulator } from "../phones/ApnsSimulator.ts"
 import { instance } from "./Service.ts"
 import { TestDatabase } from "../database/TestDatabase.ts"
@@ -63,6 +63,27 @@ export const notify = Effect.fnUntraced(function* (
   const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
   yield* sql.withTransaction(outbox.enqueue(now, { kind, event_id: randomUUID(), project_id, about }))
   return about
+})
+
+/** Writes notifications of a device, each about something else. The newest has waited for `seconds`, the others for longer. */
+export const leaveWaiting = Effect.fnUntraced(function* (
+  device_id: string,
+  kind: NotificationKind,
+  count: number,
+  seconds: number
+) {
+  const sql = yield* SqlClient.SqlClient
+  const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
+  const { lasts, priority } = notificationKinds[kind]
+  yield* sql`
+    insert into push_outbox (
+      delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at, created_at)
+    select gen_random_uuid(), gen_random_uuid(), d.device_id, d.project_id, ${kind}::text, ${rank(priority)}::smallint,
+           gen_random_uuid()::text, 'pending', at, at + ${Duration.toHours(lasts)}::int * interval '1 hour', at
+      from mobile_device d
+     cross join generate_series(1, ${count}::int) n
+     cross join lateral (select ${now}::timestamptz - (${seconds}::int + n - 1) * interval '1 second' as at) written
+     where d.device_id = ${device_id}::uuid`
 })
 
 /** Runs rounds until nothing is due; returns how many deliveries were claimed. */
