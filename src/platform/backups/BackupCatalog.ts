@@ -57,6 +57,13 @@ export const amount = (sql: SqlClient.SqlClient) =>
     ([estimate]) => estimate!.rows
   )
 
+/** Of the database on the disk, in bytes. */
+export const size = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    rows(Schema.Struct({ size: Schema.Number }))(sql`select pg_database_size(current_database())::float8 as size`),
+    ([found]) => found!.size
+  )
+
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
