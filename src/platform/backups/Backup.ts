@@ -8,6 +8,8 @@
  * The key of the HMAC is derived from SERVICE_BACKUP_KEY; `key` in the header is its id. Backups of 0.1.0 have
  * neither `key` nor HMAC.
  *
+ * The postings of the search are left out: the service makes them again from the entries after a restore.
+ *
  * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL parses its own text
  * format back exactly, whatever the type. Tables are in the order of their names; foreign keys are checked at the end.
  */
@@ -252,7 +254,7 @@ const snapshot = Effect.fnUntraced(function* <E>(
   const work = Effect.gen(function* () {
     yield* sql`set transaction isolation level repeatable read, read only`
     yield* Catalog.plainText(sql)
-    const tables = yield* Catalog.tables(sql)
+    const tables = (yield* Catalog.tables(sql)).filter(Catalog.isKept)
     const { add, trailer } = seal(key)
     let rows = 0
     const writeLines = (lines: ReadonlyArray<string>) => {
@@ -331,9 +333,12 @@ const load = Effect.fnUntraced(function* <E>(
   const work = Effect.gen(function* () {
     yield* Catalog.plainText(sql)
     const tables = yield* Catalog.tables(sql)
+    const inFile = new Set(header.tables.map(({ name }) => name))
+    // A backup of an earlier release has the postings.
+    const kept = tables.filter((table) => Catalog.isKept(table) || inFile.has(table.name))
     const same =
       JSON.stringify(yield* Catalog.migrations(sql)) === JSON.stringify(header.migrations) &&
-      JSON.stringify(tables.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
+      JSON.stringify(kept.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
     if (!same) return yield* otherTables
     if (!(yield* Catalog.lockIfEmpty(sql, tables))) return yield* new DatabaseNotEmpty()
 
@@ -356,6 +361,7 @@ const load = Effect.fnUntraced(function* <E>(
       size += line.length
     })
     yield* Catalog.deferringForeignKeys(sql, Effect.andThen(read(file, sealOf, add), insert))
+    if (kept.length < tables.length) yield* Catalog.indexLater(sql, header.created_at)
     yield* Catalog.advanceSequences(sql, tables)
     yield* sql`create table ${sql(unfinishedRestore)} ()`
   })
