@@ -158,6 +158,40 @@ layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("is not posted again by the sweep that indexes a restored project", () =>
+    Effect.gen(function* () {
+      const secret = word()
+      const { agent, erasures } = yield* start()
+      const { id } = yield* agent.note(`The ${secret}`)
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`delete from memory_posting where project_id = ${agent.project_id}::uuid`
+      yield* sql`
+        insert into memory_reindex (project_id, due_at) values (${agent.project_id}::uuid, '-infinity')`
+      const [posted, ended] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      // How far the sweep is before it comes to a row that the erasure locks as well.
+      const posting = sql`select from memory_reindex where project_id = ${agent.project_id}::uuid for update`.pipe(
+        Effect.andThen(
+          sql`insert into memory_posting values (${agent.project_id}::uuid, ${secret}, ${id}::uuid, 1, 1)`
+        ),
+        Effect.andThen(Deferred.succeed(posted, undefined)),
+        Effect.andThen(Deferred.await(ended)),
+        sql.withTransaction
+      )
+      const sweep = yield* Effect.forkChild(posting)
+      yield* Deferred.await(posted)
+      const purge = yield* Effect.forkChild(erasures.purge("memory", agent.project_id, id))
+      // Long enough for the whole of it, if it did not wait.
+      yield* Effect.raceFirst(Fiber.await(purge), TestClock.withLive(Effect.sleep("1 second")))
+      yield* Deferred.succeed(ended, undefined)
+      yield* Fiber.join(sweep)
+      // It begins again until it gets the lock.
+      const later = Effect.andThen(TestClock.adjust("1 second"), TestClock.withLive(Effect.sleep("10 millis")))
+      yield* Effect.repeat(later, { until: () => purge.pollUnsafe() !== undefined })
+      yield* Fiber.join(purge)
+      assert.deepStrictEqual(yield* placesOf(secret), [])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("leaves the usage as if it had never been", () =>
     Effect.gen(function* () {
       const { agent, erasures } = yield* start()

@@ -1,9 +1,10 @@
 /** When the service looks for a backup that is due, and how it judges one that was tried. */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Exit, Fiber, Layer, Option, Stream } from "effect"
+import { Context, Deferred, Duration, Effect, Exit, Fiber, Layer, Option, Redacted, Stream } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
 import * as fs from "node:fs"
 import { syncBuiltinESMExports } from "node:module"
 import { join } from "node:path"
@@ -26,8 +27,10 @@ import {
   BackupDamaged,
   BackupOfAnotherKey,
   BackupOfAnotherVersion,
-  BackupUnsigned
+  BackupUnsigned,
+  TrialTooSlow
 } from "../../src/platform/backups/Backup.ts"
+import { authenticator } from "../../src/platform/crypto/Derivation.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database, DatabaseUnreachable } from "../../src/platform/database/Database.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
@@ -84,13 +87,17 @@ describe("the service looks for a backup that is due", () => {
 const now = new Date("2026-11-25T12:00:00Z")
 const created_at = new Date("2026-11-25T11:00:00Z")
 
-/** The backups of a folder. To do something they would ask the database, and die here. */
-const backupsOf = (folder: string) => {
+/** To do something, backups would ask the database, and die here. */
+const askedDatabase = { dedicated: () => Effect.die("asked") } as unknown as Database["Service"]
+const clock = Layer.succeed(DatabaseClock, { now: Effect.succeed(now) } as unknown as DatabaseClock["Service"])
+
+/** The backups of a folder. */
+const backupsOf = (folder: string, database = askedDatabase, backup: Partial<Backup["Service"]> = {}) => {
   const given = Layer.mergeAll(
     Layer.succeed(Settings, { backup: { every: Duration.days(1), folder, keep: 7 } } as Settings["Service"]),
-    Layer.succeed(Database, { dedicated: () => Effect.die("asked") } as unknown as Database["Service"]),
-    Layer.succeed(DatabaseClock, { now: Effect.succeed(now) } as unknown as DatabaseClock["Service"]),
-    Layer.succeed(Backup, { keyId: "k1" } as Backup["Service"]),
+    Layer.succeed(Database, database),
+    clock,
+    Layer.succeed(Backup, { keyId: "k1", ...backup } as Backup["Service"]),
     Layer.succeed(Audit, {} as Audit["Service"])
   )
   return Effect.map(Layer.build(Layer.provide(Backups.layer, given)), (services) => Context.get(services, Backups))
@@ -123,18 +130,133 @@ describe("with one backup in the folder", () => {
   )
 })
 
+describe("the newest backup, if it was only read, is good", () => {
+  const late = "No database could be made of it within 11 minutes."
+  const never = "The service does not restore into an external database: service-admin verify-backup does."
+  it.effect.each([
+    ["and the state says why", late, `${nameOf(created_at)} was only read. ${late}`],
+    ["and that is no problem where the service never restores", never, null]
+  ] as const)("%s", ([, reason, problem]) =>
+    Effect.gen(function* () {
+      const folder = yield* temporaryFolder
+      const path = join(folder, nameOf(created_at))
+      fs.writeFileSync(path, "a backup")
+      yield* keep(path, { ...(yield* markOf(path)), outcome: "read", reason, key: "k1", created_at, tried_at: now })
+      const { state } = yield* backupsOf(folder)
+      const found = Option.getOrThrow(yield* state)
+      assert.deepInclude(found, { last_good_at: created_at, last_restored_at: null, good: 1, problem })
+    })
+  )
+})
+
+describe("what grows with the data has ten minutes, and one more for each 100 MB", () => {
+  const key = Redacted.make("a key of at least thirty-two bytes, for these backups")
+
+  /** Backups of a database that answers its size; whatever is asked without a limit never ends. */
+  const slow = Effect.fnUntraced(function* (size: number) {
+    const begun = yield* Deferred.make<void>()
+    const database = {
+      beside: () => database,
+      dedicated: (_: unknown, limit?: Duration.Duration) =>
+        limit === undefined ? Effect.succeed(size) : Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+    } as unknown as Database["Service"]
+    const settings = Layer.succeed(Settings, { backup: { key } } as Settings["Service"])
+    const given = Layer.mergeAll(Layer.succeed(Database, database), settings, clock)
+    const services = yield* Layer.build(Layer.provide(Backup.layer, given))
+    /** How work fails that ends after so many minutes, and not before. */
+    const failing = Effect.fnUntraced(function* <A, E>(minutes: number, work: Effect.Effect<A, E>) {
+      const working = yield* Effect.forkChild(Effect.flip(work))
+      yield* Deferred.await(begun)
+      yield* TestClock.adjust(60_000 * minutes - 1)
+      assert.isUndefined(working.pollUnsafe())
+      yield* TestClock.adjust(1)
+      return yield* Fiber.join(working)
+    })
+    return { backup: Context.get(services, Backup), failing }
+  })
+
+  it.effect.each([
+    [99_999_999, 10],
+    [250_000_000, 12]
+  ] as const)("of the database to make one: of %i bytes, %i minutes", ([size, minutes]) =>
+    Effect.gen(function* () {
+      const { backup, failing } = yield* slow(size)
+      const failure = yield* failing(
+        minutes,
+        backup.save(() => Effect.void)
+      )
+      assert.strictEqual(
+        failure.message,
+        `The backup was not finished within ${minutes} minutes: its disk or the database is too slow.`
+      )
+    })
+  )
+
+  /** A whole file with so many rows, each of 4 MB. */
+  const fileOf = (rows: number) => {
+    const { id, start } = authenticator(key, "backup/v1/file")
+    const header = { backup: "bridge-service", key: id, created_at, migrations: [], tables: [] }
+    const row = Buffer.from(`["t","${"x".repeat(3_999_991)}"]\n`)
+    const body = [Buffer.from(`${JSON.stringify(header)}\n`), ...Array.from({ length: rows }, () => row)]
+    const [sha256, hmac_sha256] = [createHash("sha256"), start()].map((digest) => {
+      for (const part of body) digest.update(part)
+      return digest.digest("hex")
+    })
+    return Stream.fromIterable([...body, Buffer.from(`${JSON.stringify({ rows, sha256, hmac_sha256 })}\n`)])
+  }
+
+  it.effect.each([
+    [0, 10],
+    [25, 11]
+  ] as const)("of the file to try it: of %i rows of 4 MB, %i minutes", ([rows, minutes]) =>
+    Effect.gen(function* () {
+      const { backup, failing } = yield* slow(0)
+      const failure = yield* failing(minutes, backup.restoreBeside("scratch", fileOf(rows)))
+      assert.deepInclude(failure, { _tag: "TrialTooSlow", created_at, minutes })
+    })
+  )
+})
+
+it.effect("a backup may be tried for longer than ten minutes, while the lock is held", () =>
+  Effect.gen(function* () {
+    const folder = yield* temporaryFolder
+    const path = join(folder, nameOf(created_at))
+    fs.writeFileSync(path, "a backup")
+    const answers = () => Effect.succeed([{ mine: true, mayCreate: false, size: 1, name: "scratch" }])
+    const sql = Object.assign(answers, { withTransaction: <A>(work: A) => work }) as unknown as SqlClient.SqlClient
+    const database = {
+      dedicated: (work: Effect.Effect<unknown, unknown, SqlClient.SqlClient>, limit = Duration.minutes(10)) =>
+        Effect.timeout(Effect.provideService(work, SqlClient.SqlClient, sql), limit)
+    } as unknown as Database["Service"]
+    const begun = yield* Deferred.make<void>()
+    const { verify } = yield* backupsOf(folder, database, {
+      verify: () =>
+        Deferred.succeed(begun, undefined).pipe(
+          Effect.andThen(Effect.sleep("11 minutes")),
+          Effect.as({ created_at, tables: 0, rows: 0 })
+        )
+    })
+    const trying = yield* Effect.forkChild(verify(Option.some(path)))
+    yield* Deferred.await(begun)
+    yield* TestClock.adjust("11 minutes")
+    assert.deepInclude(yield* Fiber.join(trying), { file: path, outcome: "read", created_at })
+  })
+)
+
 describe("a disk that does not answer", () => {
   it.effect("is said to, after two seconds by what reports and after five minutes by what works", () =>
     Effect.gen(function* () {
       const folder = yield* temporaryFolder
-      fs.writeFileSync(join(folder, nameOf(now)), "a backup")
+      const path = join(folder, nameOf(now))
+      fs.writeFileSync(path, "a backup")
       const open = vi.spyOn(fs.promises, "open").mockReturnValue(new Promise(() => {}))
       syncBuiltinESMExports()
       yield* Effect.addFinalizer(() => Effect.sync(() => (open.mockRestore(), syncBuiltinESMExports())))
       const { state } = yield* backupsOf(folder)
       const reporting = yield* Effect.forkChild(state)
       const working = yield* Effect.forkChild(list(folder))
-      yield* Effect.repeat(TestClock.withLive(Effect.sleep("1 millis")), { until: () => open.mock.calls.length === 2 })
+      const reading = yield* Effect.forkChild(Effect.flip(Stream.runDrain(contents(path))))
+      yield* Effect.repeat(TestClock.withLive(Effect.sleep("1 millis")), { until: () => open.mock.calls.length === 3 })
       yield* TestClock.adjust("1999 millis")
       assert.isUndefined(reporting.pollUnsafe())
       yield* TestClock.adjust("1 millis")
@@ -142,9 +264,11 @@ describe("a disk that does not answer", () => {
       assert.strictEqual(reported.problem, `${folder} does not answer.`)
       yield* TestClock.adjust("297999 millis")
       assert.isUndefined(working.pollUnsafe())
+      assert.isUndefined(reading.pollUnsafe())
       yield* TestClock.adjust("1 millis")
       const [found] = yield* Fiber.join(working)
       assert.isTrue(Option.isNone(found!.result))
+      assert.strictEqual((yield* Fiber.join(reading)).message, `${path} cannot be used: the disk does not answer.`)
     })
   )
 })
@@ -152,7 +276,8 @@ describe("a disk that does not answer", () => {
 /** A file, and the result of a trial whose parts succeed or fail as given. */
 const tried = Effect.fnUntraced(function* (
   verify: (path: string) => Effect.Effect<unknown, unknown>,
-  given: { readonly mayCreate: boolean; readonly size: number; readonly embedded?: string } | undefined = undefined
+  given: { readonly mayCreate: boolean; readonly size: number; readonly embedded?: string } | undefined = undefined,
+  restoring: Effect.Effect<unknown, unknown> = Effect.succeed({ created_at })
 ) {
   const path = join(yield* temporaryFolder, "backup")
   fs.writeFileSync(path, "a backup")
@@ -160,11 +285,7 @@ const tried = Effect.fnUntraced(function* (
   const backup = {
     keyId: "k1",
     verify: () => verify(path),
-    restoreBeside: (name: string) =>
-      Effect.as(
-        Effect.sync(() => restored.push(name)),
-        { created_at }
-      )
+    restoreBeside: (name: string) => Effect.suspend(() => (restored.push(name), restoring))
   } as unknown as Backup["Service"]
   const answers = () => Effect.succeed([{ ...given, name: "scratch" }])
   const sql = Object.assign(answers, { unsafe: () => Effect.void }) as unknown as SqlClient.SqlClient
@@ -222,7 +343,7 @@ describe("a backup that is tried", () => {
       "No database could be made of it (BackupOfAnotherVersion).",
       Effect.fail(new BackupOfAnotherVersion({ message: "" }))
     ],
-    ["failed", "No database could be made of it within ten minutes.", Effect.die(new Error("too long"))]
+    ["failed", "No database could be made of it.", Effect.die(new Error("a row breaks a constraint"))]
   ] as const)("is %s: %s", ([outcome, reason, verify]) =>
     Effect.gen(function* () {
       const { result } = yield* tried(() => verify)
@@ -256,6 +377,18 @@ describe("a backup that is tried", () => {
       const { restored, result } = yield* tried(() => Effect.die("read"), fitting)
       assert.deepInclude(yield* result, { outcome: "restored", reason: null, created_at })
       assert.deepStrictEqual(restored, ["scratch"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is only read, and not damaged, if no database was made of it in time", () =>
+    Effect.gen(function* () {
+      const late = Effect.fail(new TrialTooSlow({ created_at, minutes: 11 }))
+      const { result } = yield* tried(() => Effect.die("read"), { mayCreate: true, size: 1 }, late)
+      assert.deepInclude(yield* result, {
+        outcome: "read",
+        reason: "No database could be made of it within 11 minutes.",
+        created_at
+      })
     }).pipe(Effect.scoped)
   )
 

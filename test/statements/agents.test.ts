@@ -552,7 +552,7 @@ layer(TestDatabase.sql)("statements of memory", (it) => {
       update memory_entry set body = 'on 2026-05-08' where project_id = '${project}';
       insert into memory_reindex (project_id, due_at) values ('${project}', ${past})`,
     bystander: memory,
-    act: sweepOf(memorySweeps, "index dates", now),
+    act: sweepOf(memorySweeps, "index memory", now),
     seen: `select from memory_posting where project_id = '${project}' and lexeme = '2026-05-08'`,
     actsNotOn: {
       "in another project": elsewhere("memory_entry"),

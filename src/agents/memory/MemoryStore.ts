@@ -126,8 +126,9 @@ export const make = (sql: SqlClient.SqlClient) => {
     )
     select (${bytesOf("lexeme")})::float8 as bytes`)
 
-  /** Adds the postings that indexed entries do not have yet. */
-  const reindex = (project_id: string, entries: ReadonlyArray<Indexed>) => sql`
+  /** Adds the postings that active entries do not have yet, and returns their bytes. */
+  const reindex = (project_id: string, entries: ReadonlyArray<Indexed>) =>
+    firstRow(Schema.Struct({ bytes: Schema.Number }))(sql`
     with ${lexemesOfAll(entries)}, posted as (
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
       select e.project_id, l.lexeme, l.id, l.tf, l.dl
@@ -136,16 +137,20 @@ export const make = (sql: SqlClient.SqlClient) => {
           on conflict do nothing
       returning lexeme
     )
+    select (${bytesOf("posted")})::float8 as bytes`)
+
+  const countPostings = (project_id: string, bytes: number) => sql`
     update project_usage
-       set index_bytes = index_bytes + (${bytesOf("posted")})
+       set index_bytes = index_bytes + ${bytes}::bigint
      where project_id = ${project_id}::uuid`
 
-  /** A project with entries to index again. Stays locked until the transaction ends. */
-  const nextToReindex = (now: Date) =>
+  /** The next project after `last` with entries to index again. Stays locked until the transaction ends. */
+  const nextToReindex = (now: Date, last: string) =>
     firstRow(Schema.Struct({ project_id: Schema.String, after: Schema.String }))(sql`
       select project_id, after
         from memory_reindex
        where due_at <= ${now}
+         and project_id > ${last}::uuid
        order by project_id
        limit 1
          for update skip locked`)
@@ -237,6 +242,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     insert,
     index,
     reindex,
+    countPostings,
     nextToReindex,
     reindexed,
     activeAfter,

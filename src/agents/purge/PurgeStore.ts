@@ -13,6 +13,13 @@ export const make = (sql: SqlClient.SqlClient) => {
   /** Entries and tasks refer to each other; the transaction's end checks their foreign keys. */
   const deferReferences = sql`set constraints all deferred`
 
+  /** Until the transaction ends, the sweep that indexes entries again leaves the project: it would post what goes. */
+  const lockReindex = (project_id: string) => sql`
+    select
+      from memory_reindex
+     where project_id = ${project_id}::uuid
+       for update`
+
   /** Writers of the project lock this row first, and then entries. */
   const lockUsage = (project_id: string) => sql`
     select project_id
@@ -274,6 +281,7 @@ export const make = (sql: SqlClient.SqlClient) => {
 
   return {
     deferReferences,
+    lockReindex,
     lockUsage,
     lockEntries,
     entriesBefore,

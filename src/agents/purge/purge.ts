@@ -41,6 +41,7 @@ const purgeEntries = Effect.fnUntraced(function* (
   if (given.length === 0) return 0
   const store = Store.make(sql)
   yield* store.deferReferences
+  yield* store.lockReindex(project_id)
   const index_bytes = bytesOf(yield* store.dropPostings(project_id, given))
   const results = bytesOf(yield* store.dropResults(project_id, given))
   yield* store.lockUsage(project_id)

@@ -22,7 +22,7 @@ import * as Store from "./ChainStore.ts"
 
 /** In milliseconds. A row's time is that of its operation's start, this much before its transaction's first write. */
 export const slack = 15_000
-/** No transaction of the service runs longer than ten minutes. */
+/** No transaction that leaves audit rows runs longer than ten minutes. */
 export const longest = 15 * 60_000
 const lookBackEvery = 60_000
 /** Rows read at once. */

@@ -8,10 +8,12 @@
  * The key of the HMAC is derived from SERVICE_BACKUP_KEY; `key` in the header is its id. Backups of 0.1.0 have
  * neither `key` nor HMAC.
  *
+ * The postings of the search are left out: the service makes them again from the entries after a restore.
+ *
  * Tables and columns come from the catalog, so a new migration needs no change here. PostgreSQL parses its own text
  * format back exactly, whatever the type. Tables are in the order of their names; foreign keys are checked at the end.
  */
-import { Context, Data, Effect, Layer, Schema, Stream } from "effect"
+import { Context, Data, Duration, Effect, Layer, Schema, Stream } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
 import type { SharedRefusal } from "../../wire/Errors.ts"
@@ -40,6 +42,13 @@ export class BackupOfAnotherVersion extends Data.TaggedError("BackupOfAnotherVer
 export class DatabaseNotEmpty extends Data.TaggedError("DatabaseNotEmpty") {
   override readonly message = "The database is not empty: restore into an empty one. Nothing was restored."
 }
+/** The message names the limit. */
+export class BackupTooSlow extends Data.TaggedError("BackupTooSlow")<{ readonly message: string }> {}
+/** The file is whole, but no database was made of it in time. */
+export class TrialTooSlow extends Data.TaggedError("TrialTooSlow")<{
+  readonly created_at: Date
+  readonly minutes: number
+}> {}
 
 const newer = new BackupOfAnotherVersion({
   message:
@@ -65,25 +74,27 @@ export class Backup extends Context.Service<
   {
     /** The id of SERVICE_BACKUP_KEY, as headers name it; undefined without one. */
     readonly keyId: string | undefined
-    /** Passes the file to `write` piece by piece, read from one snapshot. */
+    /** Passes the file to `write` piece by piece, read from one snapshot. Its time grows with the database. */
     readonly save: <E>(
       write: (text: string) => Effect.Effect<void, E>
-    ) => Effect.Effect<Summary, E | Unavailable | ConfigurationError>
+    ) => Effect.Effect<Summary, E | Unavailable | ConfigurationError | BackupTooSlow>
     /** Reads a file whole and verifies it, as a restore does before it writes. */
     readonly verify: <E>(file: Stream.Stream<Uint8Array, E>) => Effect.Effect<Summary, E | Unverified>
     /**
      * Restores a file of this service into an empty database of the same server, to try it.
-     * Nothing serves from that database, so nothing is erased there.
+     * Nothing serves from that database, so nothing is erased there. Its time grows with the file.
      */
     readonly restoreBeside: <E>(
       name: string,
       file: Stream.Stream<Uint8Array, E>
-    ) => Effect.Effect<Summary, E | Unavailable | Refused | Migrating>
+    ) => Effect.Effect<Summary, E | Unavailable | Refused | Migrating | TrialTooSlow>
     /**
      * Reads the file twice: verifies it, then writes its rows, all or nothing. The tables are those of the backup's version
      * while its rows are written; then the later migrations run, and `finish`, in a transaction. Until then neither the
      * service nor a command uses the database. With `acceptUnsigned` a signature may be missing, or be
      * of a key that is not here; one of the service's own key is verified nevertheless.
+     *
+     * It takes the time that it needs: an operator watches it.
      */
     readonly restore: <E, A, E2>(
       file: Stream.Stream<Uint8Array, E>,
@@ -106,7 +117,16 @@ export class Backup extends Context.Service<
       const save = Effect.fn("Backup.save")(function* <E>(write: (text: string) => Effect.Effect<void, E>) {
         if (key === undefined) return yield* noKey
         const created_at = yield* clock.now
-        return yield* database.dedicated(snapshot(created_at, key, write)).pipe(longPersistence)
+        const minutes = minutesFor(yield* longPersistence(database.dedicated(SqlClient.SqlClient.use(Catalog.size))))
+        return yield* unlimited(database, snapshot(created_at, key, write)).pipe(
+          Effect.timeoutOrElse({
+            duration: Duration.minutes(minutes),
+            orElse: () =>
+              new BackupTooSlow({
+                message: `The backup was not finished within ${minutes} minutes: its disk or the database is too slow.`
+              })
+          })
+        )
       })
 
       const verify = Effect.fn("Backup.verify")(function* <E>(file: Stream.Stream<Uint8Array, E>) {
@@ -114,23 +134,28 @@ export class Backup extends Context.Service<
         return { created_at: header.created_at, tables: header.tables.length, rows }
       })
 
-      const restoreInto = Effect.fnUntraced(function* <E, A, E2>(
+      /** Verifies a file, and returns the effect that then writes its rows, and what it needs to be judged by. */
+      const prepare = Effect.fnUntraced(function* <E, A, E2>(
         database: Database["Service"],
         file: Stream.Stream<Uint8Array, E>,
         options: { readonly acceptUnsigned: boolean },
         finish: Effect.Effect<A, E2, SqlClient.SqlClient>
       ) {
         const sealOf = sealWith(key, options)
-        const { header, rows } = yield* read(file, sealOf, () => Effect.void)
+        const { bytes, header, rows } = yield* read(file, sealOf, () => Effect.void)
         const files = shipped.slice(0, header.migrations.length)
         if (!header.migrations.every(({ checksum }, index) => checksum === files[index]?.checksum)) return yield* newer
-        // A database that is in use must not even be migrated.
-        yield* database.dedicated(refuseUsed).pipe(longPersistence)
-        yield* Effect.provideService(migrateSoon(files), Database, database)
-        yield* database.dedicated(load(header, file, sealOf)).pipe(longPersistence)
-        yield* database.dedicated(migrate()).pipe(longPersistence)
-        const finished = yield* database.dedicated(finishing(finish)).pipe(longPersistence)
-        return { created_at: header.created_at, tables: header.tables.length, rows, finished }
+        const { created_at, tables } = header
+        const fill = Effect.gen(function* () {
+          // A database that is in use must not even be migrated.
+          yield* unlimited(database, refuseUsed)
+          yield* Effect.provideService(migrateSoon(files), Database, database)
+          yield* unlimited(database, load(header, file, sealOf))
+          yield* unlimited(database, migrate())
+          const finished = yield* unlimited(database, finishing(finish))
+          return { created_at, tables: tables.length, rows, finished }
+        })
+        return { bytes, created_at, fill }
       })
 
       const restore = Effect.fn("Backup.restore")(
@@ -138,16 +163,32 @@ export class Backup extends Context.Service<
           file: Stream.Stream<Uint8Array, E>,
           options: { readonly acceptUnsigned: boolean },
           finish: Effect.Effect<A, E2, SqlClient.SqlClient>
-        ) => restoreInto(database, file, options, finish)
+        ) => Effect.flatMap(prepare(database, file, options, finish), ({ fill }) => fill)
       )
-      const restoreBeside = Effect.fn("Backup.restoreBeside")(<E>(name: string, file: Stream.Stream<Uint8Array, E>) =>
-        restoreInto(database.beside(name), file, { acceptUnsigned: false }, Effect.void)
-      )
+      const restoreBeside = Effect.fn("Backup.restoreBeside")(function* <E>(
+        name: string,
+        file: Stream.Stream<Uint8Array, E>
+      ) {
+        const signed = { acceptUnsigned: false }
+        const { bytes, created_at, fill } = yield* prepare(database.beside(name), file, signed, Effect.void)
+        const minutes = minutesFor(bytes)
+        return yield* Effect.timeoutOrElse(fill, {
+          duration: Duration.minutes(minutes),
+          orElse: () => new TrialTooSlow({ created_at, minutes })
+        })
+      })
 
       return { keyId: key?.id, save, verify, restore, restoreBeside }
     })
   )
 }
+
+/** How long a backup of a database of so many bytes may take, or the trial of such a file. */
+const minutesFor = (bytes: number) => 10 + Math.floor(bytes / 100_000_000)
+
+/** On a connection that no limit ends: the caller sets one, or an operator watches. */
+const unlimited = <A, E>(database: Database["Service"], work: Effect.Effect<A, E, SqlClient.SqlClient>) =>
+  longPersistence(database.dedicated(work, Duration.infinity))
 
 const noKey = new ConfigurationError({
   message: "SERVICE_BACKUP_KEY is not set: 32 bytes or more, such as the output of openssl rand -base64 32."
@@ -213,7 +254,7 @@ const snapshot = Effect.fnUntraced(function* <E>(
   const work = Effect.gen(function* () {
     yield* sql`set transaction isolation level repeatable read, read only`
     yield* Catalog.plainText(sql)
-    const tables = yield* Catalog.tables(sql)
+    const tables = (yield* Catalog.tables(sql)).filter(Catalog.isKept)
     const { add, trailer } = seal(key)
     let rows = 0
     const writeLines = (lines: ReadonlyArray<string>) => {
@@ -253,6 +294,7 @@ const read = Effect.fnUntraced(function* <E, E2>(
   /** The last line read: a row if another line follows, else the trailer. */
   let held: string | undefined
   let rows = 0
+  let bytes = 0
   const take = Effect.fnUntraced(function* (line: string | undefined) {
     if (line === undefined) return yield* new BackupDamaged()
     if (opened === undefined) {
@@ -267,10 +309,13 @@ const read = Effect.fnUntraced(function* <E, E2>(
     }
     held = line
   })
-  const seen = Stream.tap(file, ({ length }) => done(length))
+  const seen = Stream.tap(file, ({ length }) => {
+    bytes += length
+    return done(length)
+  })
   yield* Stream.runForEach(lines(seen), take)
   if (opened === undefined || held === undefined || !opened.seal.fits(held, rows)) return yield* new BackupDamaged()
-  return { header: opened.header, rows }
+  return { header: opened.header, rows, bytes }
 })
 
 /** Verifies the file once more: it may have been replaced since it was verified. */
@@ -288,9 +333,12 @@ const load = Effect.fnUntraced(function* <E>(
   const work = Effect.gen(function* () {
     yield* Catalog.plainText(sql)
     const tables = yield* Catalog.tables(sql)
+    const inFile = new Set(header.tables.map(({ name }) => name))
+    // A backup of an earlier release has the postings.
+    const kept = tables.filter((table) => Catalog.isKept(table) || inFile.has(table.name))
     const same =
       JSON.stringify(yield* Catalog.migrations(sql)) === JSON.stringify(header.migrations) &&
-      JSON.stringify(tables.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
+      JSON.stringify(kept.map(({ columns, name }) => ({ name, columns }))) === JSON.stringify(header.tables)
     if (!same) return yield* otherTables
     if (!(yield* Catalog.lockIfEmpty(sql, tables))) return yield* new DatabaseNotEmpty()
 
@@ -313,6 +361,7 @@ const load = Effect.fnUntraced(function* <E>(
       size += line.length
     })
     yield* Catalog.deferringForeignKeys(sql, Effect.andThen(read(file, sealOf, add), insert))
+    if (kept.length < tables.length) yield* Catalog.indexLater(sql, header.created_at)
     yield* Catalog.advanceSequences(sql, tables)
     yield* sql`create table ${sql(unfinishedRestore)} ()`
   })

@@ -27,6 +27,12 @@ export const migrations = (sql: SqlClient.SqlClient) =>
       from schema_migration
      order by migration_id`)
 
+/** The postings of the search, which take up to twenty times as much as the text that they are made of. */
+const derived = ["memory_posting"]
+
+/** Whether a backup holds the table. What it lacks is computed again after a restore. */
+export const isKept = ({ name }: Pick<Table, "name">) => !derived.includes(name)
+
 /** Leaves out generated columns, because the database computes them again. */
 export const tables = (sql: SqlClient.SqlClient) =>
   rows(Table)(sql`
@@ -45,7 +51,7 @@ export const tables = (sql: SqlClient.SqlClient) =>
      group by c.relname
      order by c.relname::text collate "C"`)
 
-/** About how many rows the tables have: as the last ANALYZE counted them, or as the statistics do since. */
+/** About how many rows a backup has: as the last ANALYZE counted them, or as the statistics do since. */
 export const amount = (sql: SqlClient.SqlClient) =>
   Effect.map(
     rows(Schema.Struct({ rows: Schema.Number }))(sql`
@@ -53,8 +59,16 @@ export const amount = (sql: SqlClient.SqlClient) =>
         from pg_class c
         left join pg_stat_user_tables s on s.relid = c.oid
        where c.relnamespace = current_schema()::regnamespace
-         and c.relkind = 'r'`),
+         and c.relkind = 'r'
+         and not c.relname = any (${derived}::text[])`),
     ([estimate]) => estimate!.rows
+  )
+
+/** Of the database on the disk, in bytes. */
+export const size = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    rows(Schema.Struct({ size: Schema.Number }))(sql`select pg_database_size(current_database())::float8 as size`),
+    ([found]) => found!.size
   )
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
@@ -123,6 +137,18 @@ export const deferringForeignKeys = Effect.fnUntraced(function* <A, E>(
   yield* work
   yield* sql`set constraints all immediate`
   yield* all("not deferrable")
+})
+
+/** The sweep "index memory" makes the postings of every active entry, and counts them. */
+export const indexLater = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, due_at: Date) {
+  yield* sql`
+    insert into memory_reindex (project_id, due_at)
+    select distinct project_id, ${due_at}::timestamptz
+      from memory_entry
+        on conflict (project_id) do update
+       set after = default,
+           due_at = excluded.due_at`
+  yield* sql`update project_usage set index_bytes = 0`
 })
 
 /** Serial and identity columns continue after the largest restored value. */

@@ -69,13 +69,14 @@ const work = <A>(path: string, run: () => Promise<A>) =>
       const { code, message } = error as NodeJS.ErrnoException
       return new BackupFolderError({ message: `${path} cannot be used: ${code ?? message}.` })
     }
-  }).pipe(
-    // A network disk that is away can keep a call waiting for ever.
-    Effect.timeoutOrElse({
-      duration: "5 minutes",
-      orElse: () => Effect.fail(new BackupFolderError({ message: `${path} cannot be used: the disk does not answer.` }))
-    })
-  )
+  }).pipe(answering(path))
+
+/** A network disk that is away can keep a call waiting for ever. */
+const answering = (path: string) =>
+  Effect.timeoutOrElse({
+    duration: "5 minutes",
+    orElse: () => Effect.fail(new BackupFolderError({ message: `${path} cannot be used: the disk does not answer.` }))
+  })
 
 /** Makes the folder, but not the one around it: if that is missing, a disk is not mounted. */
 export const prepare = (folder: string) =>
@@ -251,14 +252,16 @@ const room = async (folder: string) => {
 export const roomIn = (folder: string) => work(folder, () => room(folder))
 
 /** The content of a file, read gently. */
-export const contents = (path: string) =>
-  Stream.fromAsyncIterable<Uint8Array, BackupFolderError>(
+export const contents = (path: string) => {
+  const pieces = Stream.fromAsyncIterable<Uint8Array, BackupFolderError>(
     { [Symbol.asyncIterator]: () => piecesOf(path) },
     (error) =>
       new BackupFolderError({
         message: `${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}.`
       })
-  ).pipe(Stream.tap(() => yieldTo))
+  )
+  return Stream.transformPull(pieces, (pull) => Effect.succeed(answering(path)(pull))).pipe(Stream.tap(() => yieldTo))
+}
 
 async function* piecesOf(path: string): AsyncGenerator<Uint8Array, void> {
   yield* (await opened(path)).createReadStream()

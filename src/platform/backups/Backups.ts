@@ -13,7 +13,7 @@ import { Cause, Context, Data, Deferred, Duration, Effect, Layer, Option, Schedu
 import { SqlClient } from "effect/sql"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Audit } from "../audit/Audit.ts"
-import { Backup } from "./Backup.ts"
+import { Backup, type BackupTooSlow } from "./Backup.ts"
 import { DatabaseClock } from "../database/Clock.ts"
 import { Database, type DatabaseUnreachable } from "../database/Database.ts"
 import { longPersistence, persistence, withoutValues } from "../database/Persistence.ts"
@@ -41,7 +41,7 @@ export interface BackupState {
   /** Damaged, of another key, impossible to restore, or not tried since they were written. */
   readonly not_good: number
   readonly every_seconds: number
-  /** What is wrong with the newest backup, or with the folder. */
+  /** What is wrong with the newest backup, or with the folder; or why the newest could only be read. */
   readonly problem: string | null
 }
 
@@ -55,6 +55,7 @@ export interface Tried {
 
 type Failed =
   | SharedRefusal<"bridge_persistence_error">
+  | BackupTooSlow
   | Folder.BackupFolderError
   | ConfigurationError
   | DatabaseUnreachable
@@ -85,8 +86,9 @@ export class Backups extends Context.Service<
         Option.exists(result, ({ key, outcome }) => key === backup.keyId && isWhole(outcome))
 
       /**
-       * Runs `work` while another fiber holds the lock, for at most ten minutes; none if another process has it. With its
-       * connection the lock is lost, and the work ends. In the holder's own fiber, `work` would join its transaction.
+       * Runs `work` while another fiber holds the lock; none if another process has it. The lock is held for as long as the
+       * work takes, which has limits of its own. With its connection the lock is lost, and the work ends. In the holder's own
+       * fiber, `work` would join its transaction.
        */
       const locked = Effect.fnUntraced(function* <A, E>(work: Effect.Effect<A, E>) {
         const taken = yield* Deferred.make<boolean>()
@@ -102,7 +104,7 @@ export class Backups extends Context.Service<
         const whileHeld = Effect.flatMap(Deferred.await(taken), (mine) =>
           mine ? Effect.asSome(work) : Effect.succeed(Option.none<A>())
         )
-        return yield* Effect.raceFirst(whileHeld, database.dedicated(holding))
+        return yield* Effect.raceFirst(whileHeld, database.dedicated(holding, Duration.infinity))
       }, longPersistence)
 
       const tryOne = Effect.fnUntraced(function* ({ path, result }: Folder.Found, now: Date) {
@@ -198,16 +200,19 @@ export class Backups extends Context.Service<
         yield* Effect.repeat(locked(step), { while: Option.exists((more) => more) })
       })
 
+      const problemOf = (newest: Folder.Found | undefined) => {
+        if (newest === undefined) return "There is no backup."
+        return isGood(newest) ? whyOnlyRead(newest) : whatIsWrong(newest)
+      }
       const stateOf = (found: ReadonlyArray<Folder.Found>): BackupState => {
         const good = found.filter(isGood)
-        const [newest] = found
         return {
           last_good_at: madeAt(good[0]),
           last_restored_at: madeAt(good.find((one) => outcomeOf(one) === "restored")),
           good: good.length,
           not_good: found.length - good.length,
           every_seconds: Duration.toSeconds(every),
-          problem: newest === undefined ? "There is no backup." : isGood(newest) ? null : whatIsWrong(newest)
+          problem: problemOf(found[0])
         }
       }
       const unreadable = (problem: string): BackupState => ({ ...stateOf([]), problem })
@@ -259,6 +264,11 @@ const whatIsWrong = ({ name, result }: Folder.Found) =>
     onSome: ({ reason }) => `${name} is not good. ${reason ?? "Its key is not here."}`
   })
 
+const whyOnlyRead = ({ name, result }: Folder.Found) => {
+  const reason = Option.getOrUndefined(result)?.reason ?? null
+  return reason === null || reason === readOnly.reason ? null : `${name} was only read. ${reason}`
+}
+
 const readOnly = {
   outcome: "read",
   reason: "The service does not restore into an external database: service-admin verify-backup does."
@@ -275,7 +285,9 @@ const sweep = "make backups"
 const warn = (line: string, facts: object) =>
   Effect.andThen(count(sweepFailures(sweep)), Effect.logWarning(line).pipe(Effect.annotateLogs({ ...facts })))
 
-const reasonOf = ({ _tag, message }: Failed) => ({ reason: _tag === "BackupFolderError" ? message : _tag })
+const reasonOf = ({ _tag, message }: Failed) => ({
+  reason: _tag === "BackupFolderError" || _tag === "BackupTooSlow" ? message : _tag
+})
 
 /** Looks once a minute, or more often if backups are made more often. A failure waits five minutes. */
 export const backUpForever = Effect.gen(function* () {

@@ -48,9 +48,13 @@ export const make = (backup: Backup["Service"], database: Database["Service"]) =
     const reason = yield* obstacle(facts)
     // A restore reads the file twice.
     yield* expect(Effect.map(Folder.markOf(path), ({ size }) => (Option.isSome(reason) ? size : 2 * size)))
-    return Option.isSome(reason)
-      ? verdict("read", reason.value, (yield* read(path)).created_at)
-      : verdict("restored", null, (yield* restored(facts.name, path)).created_at)
+    if (Option.isSome(reason)) return verdict("read", reason.value, (yield* read(path)).created_at)
+    return yield* restored(facts.name, path).pipe(
+      Effect.map(({ created_at }) => verdict("restored", null, created_at)),
+      Effect.catchTag("TrialTooSlow", ({ created_at, minutes }) =>
+        Effect.succeed(verdict("read", `No database could be made of it within ${minutes} minutes.`, created_at))
+      )
+    )
   })
 
   /** `as`: what a file counts as that is whole. */
@@ -77,8 +81,8 @@ export const make = (backup: Backup["Service"], database: Database["Service"]) =
             return Effect.succeed(verdict("failed", `No database could be made of it (${error._tag}).`))
         }
       }),
-      // Rows that break a constraint, or a restore of more than ten minutes.
-      Effect.catchDefect(() => Effect.succeed(verdict("failed", "No database could be made of it within ten minutes.")))
+      // Rows that break a constraint.
+      Effect.catchDefect(() => Effect.succeed(verdict("failed", "No database could be made of it.")))
     )
 
   /** The result for the file as it was before and after the trial; damaged if it changed meanwhile. */

@@ -5,7 +5,7 @@
  * Requests use a pool with timeouts. Migrations, backup, import and sweeps use dedicated connections without timeouts.
  */
 import { PgClient, type PgPool } from "@effect/sql-pg"
-import { Context, Data, type Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
+import { Context, Data, Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient, SqlError } from "effect/sql"
 import { Settings } from "../settings/Settings.ts"
@@ -18,9 +18,10 @@ import { type Server, serversIn } from "./Servers.ts"
 import { limitTransactions } from "./Transactions.ts"
 
 interface Connections {
-  /** Runs an effect on a connection without timeouts, for at most ten minutes. */
+  /** Runs an effect on a connection without timeouts, for at most `limit`: ten minutes, unless it is given. */
   readonly dedicated: <A, E, R>(
-    work: Effect.Effect<A, E, R>
+    work: Effect.Effect<A, E, R>,
+    limit?: Duration.Duration
   ) => Effect.Effect<A, E | SqlError.SqlError, Exclude<R, SqlClient.SqlClient>>
   /** The folder of the embedded PostgreSQL; undefined with DATABASE_URL. */
   readonly embedded: string | undefined
@@ -83,13 +84,13 @@ const maintenance = (
     maxConnections: 1,
     startupParameters: { timezone: "UTC" }
   })
-  const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>) =>
+  const dedicated = <A, E, R>(work: Effect.Effect<A, E, R>, limit = Duration.minutes(10)) =>
     single.pipe(
       Effect.flatMap(({ client }) => Effect.provideService(work, SqlClient.SqlClient, client)),
       Effect.scoped,
       Effect.timeoutOrElse({
-        duration: "10 minutes",
-        orElse: () => Effect.die(new TooLong())
+        duration: limit,
+        orElse: () => Effect.die(new TooLong(limit))
       })
     )
   const beside = (database: string) =>
@@ -104,7 +105,11 @@ const maintenance = (
 
 /** Logs say the name of a defect. */
 class TooLong extends Error {
-  override readonly name = "Maintenance exceeded its limit of ten minutes"
+  override readonly name: string
+  constructor(limit: Duration.Duration) {
+    super()
+    this.name = `Maintenance exceeded its limit of ${Duration.format(limit)}`
+  }
 }
 
 const bounded = Effect.fnUntraced(function* (

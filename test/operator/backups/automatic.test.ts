@@ -437,7 +437,12 @@ describe("with an external database", () => {
     const tried = result(await own(plain).run("verify-backup", "--json"))
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "read" })
     expect(tried.reason).toMatch(/may not create a database/)
-    expect(await status()).toMatchObject({ good: 1, last_good_at: expect.any(String), last_restored_at: null })
+    expect(await status()).toMatchObject({
+      good: 1,
+      last_good_at: expect.any(String),
+      last_restored_at: null,
+      problem: expect.stringMatching(/was only read\. This account may not create a database/)
+    })
   })
 
   it("verify-backup restores the newest, which status then shows", async () => {

@@ -191,13 +191,17 @@ it("an unsigned backup is refused without --accept-unsigned", async () => {
 })
 
 describe("a backup of an earlier schema version", () => {
-  /** As 0.1.0 wrote it: the schema of version 11, one project, no signature. */
+  /** As 0.1.0 wrote it: the schema of version 11, one project with an entry, its posting, no signature. */
   const old = async () => {
     await service.create("earlier")
     const made = Effect.gen(function* () {
       yield* migrate(shipped.slice(0, 11))
       const sql = yield* SqlClient.SqlClient
       yield* sql`insert into project values (gen_random_uuid(), 'Old', now(), null)`
+      yield* sql`
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        select project_id, gen_random_uuid(), 'note', 'T', 'Moved.', '{}', 'x', 'contributor', now() from project`
+      yield* sql`insert into memory_posting select project_id, 'move', id, 1, 1 from memory_entry`
       const tables = yield* Catalog.tables(sql)
       const rows = (yield* Effect.forEach(tables, (table) => Stream.runCollect(Catalog.lines(sql, table)))).flat()
       const header = {
@@ -219,8 +223,10 @@ describe("a backup of an earlier schema version", () => {
     await service.create("restored")
     expect(refusal(await restore("restored", file))).toEqual([1, "backup_unsigned"])
     expect(await service.query("restored", "select to_regclass('project') as project")).toEqual([{ project: null }])
-    expect(result(await restore("restored", file, "--accept-unsigned"))).toMatchObject({ rows: 2 })
+    expect(result(await restore("restored", file, "--accept-unsigned"))).toMatchObject({ rows: 4 })
     expect(await service.query("restored", "select name from project")).toEqual([{ name: "Old" }])
+    const index = "select lexeme, index_bytes::int from memory_posting join project_usage using (project_id)"
+    expect(await service.query("restored", index)).toEqual([{ lexeme: "move", index_bytes: 28 }])
     expect(result(await run("restored", "migrate"))).toEqual({ migrated: [] })
     expect(await service.query("restored", "select limits from project")).toEqual([{ limits: {} }])
   })

@@ -95,7 +95,10 @@ export const faultyDatabase = (
     dedicated: Layer.effect(
       Database,
       Effect.map(Database, (database) =>
-        Database.of({ ...database, dedicated: (work) => database.dedicated(Effect.provide(work, layer)) })
+        Database.of({
+          ...database,
+          dedicated: (work, limit) => database.dedicated(Effect.provide(work, layer), limit)
+        })
       )
     ),
     /** The `nth` statement from now fails, and only that one. */
