@@ -396,7 +396,7 @@ layer(filled.pipe(Layer.provideMerge(TestDatabase.sql)), { timeout: 180_000 })("
   // The last ones of this file: the rows are gone afterwards.
   it.effect.each([
     ["memory_posting", bigProject, 10_000],
-    ["push_outbox", rungProject, 4_000]
+    ["push_outbox", crowdedProject, 3_600]
   ] as const)("a batch of %s, before its project is deleted, reads what it deletes", ([table, project_id, gone]) =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
