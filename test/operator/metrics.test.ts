@@ -1,6 +1,6 @@
 /** Metrics for Prometheus on a separate port, and telemetry for a collector; neither contains a secret. */
 import { assert, it as test, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Metric, Schedule } from "effect"
+import { Context, Effect, Fiber, Layer, Metric, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { once } from "node:events"
@@ -13,7 +13,7 @@ import { join } from "node:path"
 import { sweeps } from "../../src/App.ts"
 import { Gauges } from "../../src/people/operator/Gauges.ts"
 import { Backups } from "../../src/platform/backups/Backups.ts"
-import { counted, enrollments } from "../../src/platform/metrics/Metrics.ts"
+import { counted, enrollments, timed } from "../../src/platform/metrics/Metrics.ts"
 import { read, rows, sections } from "../support/run/Markdown.ts"
 import { send } from "../support/network/Http.ts"
 import { cpuSeconds, fileLimit, rssMib } from "../support/run/Proc.ts"
@@ -417,6 +417,16 @@ layer(Service.layer, { timeout: "60 seconds", excludeTestServices: true })("a se
     })
   )
 })
+
+test.effect("a duration is recorded in seconds", () =>
+  Effect.gen(function* () {
+    const seconds = Metric.histogram("a_duration_seconds", { boundaries: [1] })
+    const step = yield* Effect.forkChild(timed(seconds)(Effect.sleep("250 millis")))
+    yield* TestClock.adjust("250 millis")
+    yield* Fiber.join(step)
+    assert.closeTo((yield* Metric.value(seconds)).sum, 0.25, 1e-6)
+  })
+)
 
 test.effect.each([
   ["ok", Effect.void],

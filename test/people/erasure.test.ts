@@ -11,6 +11,7 @@ import { Decisions } from "../../src/agents/decisions/Decisions.ts"
 import { Documents } from "../../src/agents/documents/Documents.ts"
 import { Limits } from "../../src/operator/limits/Limits.ts"
 import { Projects } from "../../src/operator/projects/Projects.ts"
+import * as ErasureFile from "../../src/people/erasure/ErasureFile.ts"
 import { emptiedTables, Erasures } from "../../src/people/erasure/Erasures.ts"
 import { answer, ask, person as personOf } from "../support/agents/Answers.ts"
 import { startEmbedder } from "../support/agents/Embedder.ts"
@@ -773,6 +774,12 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a line that a crash left open", (
       )
       const sql = yield* SqlClient.SqlClient
       assert.lengthOf(yield* sql`select 1 from erasure`, 1)
+      const { committed, open } = yield* ErasureFile.read(file)
+      assert.deepStrictEqual(
+        [committed.map(({ erasure_id }) => erasure_id), open],
+        [[prepared.erasure_id], []],
+        "a restore erases only what was committed"
+      )
       yield* erasures.pass
       assert.lengthOf(readFileSync(file, "utf8").trim().split("\n"), 5)
     }).pipe(Effect.scoped)

@@ -126,7 +126,8 @@ layer(Service.layer)("the number of unfinished dependencies", (it) => {
         const other = yield* a.task("other")
         const created = yield* a.write("task_create", { title: "T", depends_on: [root] })
         const updated = yield* a.update(other, { depends_on: [root] })
-        for (const { code, details } of [created, updated]) {
+        const many = yield* a.write("task_create_many", { tasks: [{ title: "T", depends_on: [root] }] })
+        for (const { code, details } of [created, many, updated]) {
           assert.strictEqual(code, "task_graph_too_large")
           assert.deepStrictEqual(details, { field: "depends_on", crowded: [root], maximum: mostWaiting })
         }

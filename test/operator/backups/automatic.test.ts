@@ -445,14 +445,15 @@ describe("with an external database", () => {
     })
   })
 
+  const scratch = `
+    select 1 from pg_database
+     where datname = (select 'bridge_service_trial_' || oid from pg_database where datname = current_database())`
+
   it("verify-backup restores the newest, which status then shows", async () => {
     const tried = result(await own().run("verify-backup", "--json"))
     expect(tried).toMatchObject({ file: join(folder, name), outcome: "restored", reason: null })
     const shown = await status()
     expect(shown.last_restored_at).toBe(tried.created_at)
-    const scratch = `
-      select 1 from pg_database
-       where datname = (select 'bridge_service_trial_' || oid from pg_database where datname = current_database())`
     expect(await service.query("service", scratch)).toEqual([])
   })
 
@@ -469,6 +470,7 @@ describe("with an external database", () => {
     expect(refusal(await own(other).run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
     damage(file)
     expect(refusal(await own().run("verify-backup", "--in", file, "--json"))).toEqual([1, "backup_not_good"])
+    expect(await service.query("service", scratch)).toEqual([])
     expect(refusal(await service.on("service").run("verify-backup", "--json"))).toEqual([78, "configuration_error"])
   })
 })

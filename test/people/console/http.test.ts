@@ -93,6 +93,20 @@ describe("the frame of a page", () => {
 })
 
 layer(Service.layer)("the console", (it) => {
+  it.effect("does not count a page that refreshes itself as a use of the session", () =>
+    Effect.gen(function* () {
+      const { home, person, project_id } = yield* signedIn()
+      const sql = yield* SqlClient.SqlClient
+      const lastUse = sql`select last_used_at from console_session where project_id = ${project_id}::uuid`
+      const before = yield* lastUse
+      yield* TestClock.adjust("10 minutes")
+      yield* person.get(home, { "console-refresh": "1" })
+      assert.deepStrictEqual(yield* lastUse, before)
+      yield* person.get(home)
+      assert.notDeepEqual(yield* lastUse, before)
+    })
+  )
+
   it.effect("leads a signed-out person to the sign-in page and back to the page asked for", () =>
     Effect.gen(function* () {
       const service = yield* Service

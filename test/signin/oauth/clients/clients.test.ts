@@ -1,6 +1,8 @@
 /** Metadata, dynamic registration and revocation (RFC 8414, 9728, 7591, 7009). */
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import { Access } from "../../../../src/signin/access/Access.ts"
 import { credentialOf } from "../../../../src/platform/edge/BearerCredential.ts"
 import * as Tokens from "../../../../src/platform/crypto/Tokens.ts"
@@ -117,6 +119,7 @@ layer(WithRegistration)("dynamic registration", (it) => {
 
   it.effect("answers 201 with the registered metadata, and ignores unknown members", () =>
     Effect.gen(function* () {
+      yield* TestClock.adjust("1 hour")
       const redirect_uris = [
         "http://127.0.0.1/",
         "http://127.0.0.1:33418/",
@@ -134,7 +137,10 @@ layer(WithRegistration)("dynamic registration", (it) => {
       assert.strictEqual(answer.status, 201, answer.text)
       const { client_id, client_id_issued_at, scope, ...rest } = answer.body
       assert.match(client_id, /^sci_/)
-      assert.isTrue(Number.isInteger(client_id_issued_at))
+      const sql = yield* SqlClient.SqlClient
+      const [row] =
+        yield* sql`select floor(extract(epoch from created_at))::int as at from oauth_client where client_id = ${client_id}`
+      assert.strictEqual(client_id_issued_at, row!["at"])
       assert.notInclude(scope, "mobile:devices")
       assert.deepEqual(rest, {
         client_name: "An editor",
