@@ -3,8 +3,8 @@
  * and answers, sign-ins, imports, erasures and backups, on two replicas of two processes over the cluster of deploy/ha, whose
  * primary fails every ten minutes; in between a worker is killed, and all workers of a replica are replaced.
  *
- * Nothing acknowledged is lost and nothing revoked works; every answer is a success, or explained by a fault; the last sixth
- * is as fast as the second; memory and open files are level; each ring came once, or is dead for a documented reason; each
+ * Nothing acknowledged is lost and nothing revoked works; every answer is a success, or explained by a fault; the last third
+ * is as fast as the second and third sixth; memory and open files are level; each ring came once, or is dead for a documented reason; each
  * backup can be restored; nothing of an erased project is left; no secret was logged; the sweeps empty what has ended.
  *
  *     npm run chaos soak                                          an hour
@@ -169,7 +169,7 @@ const soak = Effect.gen(function* () {
   yield* other.during(load.during(work, callers.flatMap(({ turns }) => turns).map(Effect.orDie)))
   const to = performance.now()
   const exchanges = [...load.exchanges, ...other.exchanges]
-  const times = Judge.sixths(exchanges, { from, to }, windows)
+  const times = Judge.timesOf(exchanges, { from, to }, windows)
   const memory = Judge.growths(looks, minutes)
   process.stderr.write(`\n${report({ times, memory, windows, rows: sizes })}\n\n`)
   const hostile = yield* attacker.rest

@@ -47,56 +47,65 @@ export const undocumented = (outcomes: ReadonlyArray<string>, documented: Readon
 
 export const parts = 6
 
-/** Times of one kind of request in one sixth of the soak. */
-interface Sixth {
+interface Times {
   readonly requests: number
   readonly p50: number
   readonly p99: number
 }
 
-/** The times of successful requests that no fault has touched, by kind and sixth. */
-export const sixths = (
+/**
+ * The times of successful requests that no fault has touched, by kind: of each sixth, and of the two spans that are judged,
+ * the second and third sixth, and the fifth and sixth. Each of these has a planned switch and a lost node; a single sixth has
+ * one of them, and the p99 of many kinds would be its fifth slowest request.
+ */
+export const timesOf = (
   exchanges: ReadonlyArray<Exchange>,
   span: { readonly from: number; readonly to: number },
   windows: ReadonlyArray<Window>
-): ReadonlyMap<string, ReadonlyArray<Sixth>> => {
+) => {
   const undisturbed = exchanges.filter(
     ({ at, millis, outcome }) =>
       isSuccess(outcome) && !windows.some(({ calm, from }) => overlap(at, millis, from, calm))
   )
   const sixthOf = ({ at }: Exchange) =>
     Math.min(parts - 1, Math.floor(((at - span.from) / (span.to - span.from)) * parts))
+  const of = (some: ReadonlyArray<Exchange>, ...sixths: ReadonlyArray<number>): Times => {
+    const millis = some.filter((one) => sixths.includes(sixthOf(one))).map((one) => one.millis)
+    return {
+      requests: millis.length,
+      p50: rounded(percentile(millis, 0.5)),
+      p99: rounded(percentile(millis, 0.99))
+    }
+  }
   return new Map(
-    [...Map.groupBy(undisturbed, ({ kind }) => kind)].map(([kind, of]) => [
+    [...Map.groupBy(undisturbed, ({ kind }) => kind)].map(([kind, some]) => [
       kind,
-      Array.from({ length: parts }, (_, n) => {
-        const millis = of.filter((one) => sixthOf(one) === n).map((one) => one.millis)
-        return {
-          requests: millis.length,
-          p50: rounded(percentile(millis, 0.5)),
-          p99: rounded(percentile(millis, 0.99))
-        }
-      })
+      {
+        sixths: Array.from({ length: parts }, (_, n) => of(some, n)),
+        before: of(some, 1, 2),
+        after: of(some, 4, 5)
+      }
     ])
   )
 }
 const rounded = (value: number) => Math.round(value * 10) / 10
 
-/** How much slower the last sixth may be than the second, and the milliseconds by which two measurements differ anyway. */
+/** How much slower the last third may be, and the milliseconds by which two measurements differ anyway. */
 const [slower, apart] = [1.5, 5]
-/** Requests of a sixth below which its percentile is one of the slowest few. */
-export const enough = { p50: 20, p99: 300 }
+/** Requests of a third below which its percentile is one of the slowest few. */
+export const enough = { p50: 40, p99: 600 }
 
-/** Kinds that were slower in the last sixth than in the second. */
-export const slowed = (table: ReturnType<typeof sixths>): ReadonlyArray<string> =>
-  [...table].flatMap(([kind, row]) => {
-    const [second, last] = [row[1]!, row.at(-1)!]
-    return (["p50", "p99"] as const).flatMap((share) =>
-      Math.min(second.requests, last.requests) >= enough[share] && last[share] > second[share] * slower + apart
-        ? [`${kind}: ${share} rose from ${second[share]} ms in the second sixth to ${last[share]} ms in the last`]
+/** Kinds that were slower in the last third. */
+export const slowed = (table: ReturnType<typeof timesOf>): ReadonlyArray<string> =>
+  [...table].flatMap(([kind, { after, before }]) =>
+    (["p50", "p99"] as const).flatMap((share) =>
+      Math.min(before.requests, after.requests) >= enough[share] && after[share] > before[share] * slower + apart
+        ? [
+            `${kind}: ${share} rose from ${before[share]} ms in the 2nd and 3rd sixth to ${after[share]} ms in the last two`
+          ]
         : []
     )
-  })
+  )
 
 /** What a process had at a minute. */
 export interface Look {
