@@ -70,6 +70,12 @@ layer(Service.layer)("arguments as models write them", (it) => {
     }
   })
 
+  it("the elements of a list that is too long are left as they are", () => {
+    const schema = { type: "array", maxItems: 2, items: { type: "integer" } }
+    assert.deepStrictEqual(asWritten(schema, '["1", "2"]'), [1, 2])
+    assert.deepStrictEqual(asWritten(schema, '["1", "2", "3"]'), ["1", "2", "3"])
+  })
+
   it.effect("null means absent for an optional parameter, but clears an assignee", () =>
     Effect.gen(function* () {
       const a = yield* agent

@@ -325,6 +325,10 @@ const beginnings = all(
   "://a:aA1!bbbb@b ",
   "http://a:aaaaaaaa@b ",
   "/:_auth=YWFhYWFhYWE= ",
+  ":_auth=",
+  `${Buffer.from('{"alg":1,"exp":1}').toString("base64url")}.`,
+  "AIzaSy",
+  "AKIAABCDEFGHIJKLMNOP ",
   "MTIzMTIzMTIzMTIzMTIz."
 )
 

@@ -36,7 +36,7 @@ export const make = Effect.gen(function* () {
       const now = yield* clock.now
       const { bridge_id, device_id, display_name } = request
       // Names are shown and logged.
-      const secret = secretIn({ bridge_id, device_id, display_name }, now)
+      const secret = yield* secretIn({ bridge_id, device_id, display_name }, now)
       if (secret !== undefined) return yield* secret
       if (!Tokens.isToken("sbe", Redacted.value(credential))) {
         return yield* refuse("bridge_enrollment_credential_invalid")

@@ -55,7 +55,7 @@ export const make = Effect.gen(function* () {
     yield* checkPause(request.preferences, now)
     // Versions are stored and shown to the operator, so they must not contain a token that was put there by mistake.
     const { app_version, os_version } = request
-    const secret = secretIn({ app_version, os_version }, now)
+    const secret = yield* secretIn({ app_version, os_version }, now)
     if (secret !== undefined) return yield* secret
     const target = yield* request.push.provider === "apns" ? appOf(request.push) : browserOf(request.push)
     const checked = { owner, request, target, lookups: tokens.lookups(target) }

@@ -183,7 +183,8 @@ const threeDigits = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
 const registry = /:_(?:password|auth)\s{0,2}=\s{0,2}\\{0,3}["']?([A-Za-z0-9+/]{8,300}={0,2})/y
 const registryPassword = (text: string, at: number) => {
   registry.lastIndex = at
-  const [, given = ""] = registry.exec(text) ?? []
+  const [, given] = registry.exec(text) ?? []
+  if (given === undefined) return false
   const [, user = "", password = ""] =
     /^(?:([^:]{0,300}):)?(.{0,300})$/.exec(Buffer.from(given, "base64").toString()) ?? []
   return isPassword(password, user)
@@ -279,7 +280,7 @@ export const rules: ReadonlyArray<Rule> = [
   {
     kind: "aws_credentials",
     begins: "A[KS]IA[A-Z2-7]{16}",
-    holds: (text, at) => isRandomId(text, at) && hasAwsSecret(text)
+    holds: (text, at) => hasAwsSecret(text) && isRandomId(text, at)
   },
   {
     kind: "anthropic_key",
@@ -295,7 +296,7 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     kind: "google_key",
-    begins: "AIzaSy(?=[\\w-]{33})",
+    begins: "(?<![\\w-])AIzaSy(?=[\\w-]{33})",
     // The key in the examples of Google Maps.
     holds: form("AIzaSy((?!DaGmWKa4JsXZ)[\\w-]{33})(?![\\w-])")
   },

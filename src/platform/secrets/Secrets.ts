@@ -4,7 +4,7 @@
  * A text is searched as it is and, if it has escapes or runs of base64, with these decoded. The texts of one call are
  * searched together as well: a key may be cut in two, and a pair of credentials given in two fields.
  */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { rules, type SecretKind } from "./Rules.ts"
 
 /** Group n + 1 is the beginning of rule n; of two rules with the same beginning, the first one counts. */
@@ -12,34 +12,20 @@ const anyBeginning = new RegExp(rules.map(({ begins }) => `(${begins})`).join("|
 const escapes = /%([0-9a-fA-F]{2})|\\u00([0-9a-fA-F]{2})|(\\[nrt])/g
 const base64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{32,}={0,2}/g
 
+/** A search that yields where others may have the thread. */
+type Search<A> = Generator<undefined, A | undefined>
+
+/** Characters between two of these places. */
+const stretch = 65_536
+
 /**
  * The kind of the first secret in the text, in linear time. `now` decides whether a JWT has expired; without it none counts,
  * as in names, which are too short for one.
  */
-export const findSecret = (text: string, now?: Date): SecretKind | undefined =>
-  findPlain(text, now) ?? findEncoded(text, now)
+export const findSecret = (text: string, now?: Date): SecretKind | undefined => toEnd(searchText(text, now))
 
 /** A check of text that a person types: with a secret in it, the secret would end up in the database and in lists. */
 export const noSecret = Schema.makeFilter((given: string) => findSecret(given) === undefined, { expected: "no secret" })
-
-const findPlain = (text: string, now?: Date): SecretKind | undefined => {
-  for (const match of text.matchAll(anyBeginning)) {
-    const rule = rules[match.indexOf(match[0], 1) - 1]
-    if (rule?.holds(text, match.index, now) === true) return rule.kind
-  }
-}
-
-const findEncoded = (text: string, now?: Date): SecretKind | undefined => {
-  const unescaped = text.replaceAll(escapes, (_, percent, unicode, space) =>
-    space === undefined ? String.fromCharCode(Number.parseInt(percent ?? unicode, 16)) : "\n"
-  )
-  const found = unescaped === text ? undefined : findPlain(unescaped, now)
-  if (found !== undefined) return found
-  for (const [run] of text.matchAll(base64)) {
-    const inner = findPlain(Buffer.from(run, "base64").toString("latin1"), now)
-    if (inner !== undefined) return inner
-  }
-}
 
 export interface Found {
   /** The path of the field, `""` if the secret is spread over several. */
@@ -48,23 +34,69 @@ export interface Found {
 }
 
 /** The first secret in any string of a value, or in all of them together. */
-export const findSecretIn = (value: unknown, now: Date): Found | undefined => {
-  const texts: Array<string> = []
-  const found = findWithin(value, "", now, texts)
-  if (found !== undefined || texts.length < 2) return found
-  const kind = findPlain(texts.join(""), now) ?? findPlain(texts.join("\n"), now)
+export const findSecretIn = (value: unknown, now: Date): Found | undefined => toEnd(search(value, now))
+
+/** The same for what one request sends, which can take a fifth of a second: it yields to the requests of others. */
+export const findSecretYielding = Effect.fnUntraced(function* (value: unknown, now: Date) {
+  const searching = search(value, now)
+  for (let step = searching.next(); ; step = searching.next()) {
+    if (step.done === true) return step.value
+    yield* Effect.yieldNow
+  }
+})
+
+const toEnd = <A>(searching: Search<A>): A | undefined => {
+  for (let step = searching.next(); ; step = searching.next()) if (step.done === true) return step.value
+}
+
+function* search(value: unknown, now: Date): Search<Found> {
+  const fields = [...textsIn(value, "")]
+  let searched = 0
+  for (const { field, text } of fields) {
+    const kind = yield* searchText(text, now)
+    if (kind !== undefined) return { field, kind }
+    searched += text.length
+    if (searched >= stretch) {
+      searched = 0
+      yield
+    }
+  }
+  if (fields.length < 2) return undefined
+  const texts = fields.map(({ text }) => text)
+  const kind = (yield* searchPlain(texts.join(""), now)) ?? (yield* searchPlain(texts.join("\n"), now))
   return kind && { field: "", kind }
 }
 
-const findWithin = (value: unknown, field: string, now: Date, texts: Array<string>): Found | undefined => {
-  if (typeof value === "string") {
-    texts.push(value)
-    const kind = findSecret(value, now)
-    return kind && { field, kind }
+function* textsIn(value: unknown, field: string): Generator<{ readonly field: string; readonly text: string }> {
+  if (typeof value === "string") yield { field, text: value }
+  if (typeof value !== "object" || value === null) return
+  for (const [name, member] of Object.entries(value)) yield* textsIn(member, field === "" ? name : `${field}.${name}`)
+}
+
+function* searchText(text: string, now?: Date): Search<SecretKind> {
+  return (yield* searchPlain(text, now)) ?? (yield* searchEncoded(text, now))
+}
+
+function* searchPlain(text: string, now?: Date): Search<SecretKind> {
+  let pause = stretch
+  for (const match of text.matchAll(anyBeginning)) {
+    if (match.index >= pause) {
+      pause = match.index + stretch
+      yield
+    }
+    const rule = rules[match.indexOf(match[0], 1) - 1]
+    if (rule?.holds(text, match.index, now) === true) return rule.kind
   }
-  if (typeof value !== "object" || value === null) return undefined
-  for (const [name, member] of Object.entries(value)) {
-    const found = findWithin(member, field === "" ? name : `${field}.${name}`, now, texts)
-    if (found !== undefined) return found
+}
+
+function* searchEncoded(text: string, now?: Date): Search<SecretKind> {
+  const unescaped = text.replaceAll(escapes, (_, percent, unicode, space) =>
+    space === undefined ? String.fromCharCode(Number.parseInt(percent ?? unicode, 16)) : "\n"
+  )
+  const found = unescaped === text ? undefined : yield* searchPlain(unescaped, now)
+  if (found !== undefined) return found
+  for (const [run] of text.matchAll(base64)) {
+    const inner = yield* searchPlain(Buffer.from(run, "base64").toString("latin1"), now)
+    if (inner !== undefined) return inner
   }
 }

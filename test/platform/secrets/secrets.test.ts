@@ -1,6 +1,6 @@
 /** What is a secret and what is not (spec 1.5). */
 import { assert, describe, it } from "@effect/vitest"
-import { Redacted } from "effect"
+import { Effect, Fiber, Redacted } from "effect"
 import { hash } from "node:crypto"
 import { format } from "../../../src/platform/crypto/Tokens.ts"
 import { secretIn } from "../../../src/platform/secrets/Guard.ts"
@@ -156,13 +156,37 @@ describe("a secret", () => {
     assert.deepStrictEqual(findSecretIn({ a: lines[0], b: lines.slice(1).join("\n") }, now)?.kind, "private_key")
   })
 
-  it("is refused with the words for its field, or for several together", () => {
-    const { secret } = all.find(({ kind }) => kind === "github_token")!
-    assert.include(secretIn({ title: secret }, now)?.message, "title contains a GitHub token")
-    const cut = { title: secret.slice(0, 20), body: secret.slice(20) }
-    assert.include(secretIn(cut, now)?.message, "What the fields say together contains a GitHub token")
-    assert.isUndefined(secretIn({ title: "T", body: "B" }, now))
-  })
+  it.effect("is refused with the words for its field, or for several together", () =>
+    Effect.gen(function* () {
+      const { secret } = all.find(({ kind }) => kind === "github_token")!
+      assert.include((yield* secretIn({ title: secret }, now))?.message, "title contains a GitHub token")
+      const cut = { title: secret.slice(0, 20), body: secret.slice(20) }
+      assert.include((yield* secretIn(cut, now))?.message, "What the fields say together contains a GitHub token")
+      assert.isUndefined(yield* secretIn({ title: "T", body: "B" }, now))
+    })
+  )
+
+  it.effect("is looked for in turns with other requests, and found in the last of much text", () =>
+    Effect.gen(function* () {
+      const { secret } = all.find(({ kind }) => kind === "github_token")!
+      const tasks = Array.from({ length: 50 }, () => ":_auth=".repeat(2000))
+      let turns = 0
+      const others = yield* Effect.forkChild(
+        Effect.forever(
+          Effect.andThen(
+            Effect.sync(() => (turns += 1)),
+            Effect.yieldNow
+          )
+        )
+      )
+      assert.include((yield* secretIn({ tasks: [...tasks, secret] }, now))?.message, "tasks.50 contains a GitHub token")
+      const turnsOfFields = turns
+      assert.isAtLeast(turnsOfFields, 5, "within 700,000 characters")
+      yield* secretIn({ tasks }, now)
+      assert.isAtLeast(turns, 4 * turnsOfFields, "they are searched together as well, in two ways")
+      yield* Fiber.interrupt(others)
+    })
+  )
 
   it("is named by the path of its field", () => {
     const { secret } = all.find(({ kind }) => kind === "npm_token")!

@@ -12,6 +12,7 @@ export interface JsonSchema {
   readonly properties?: Readonly<Record<string, JsonSchema>>
   readonly required?: ReadonlyArray<string>
   readonly description?: string
+  readonly maxItems?: number
   readonly maxLength?: number
   readonly maximum?: number
   readonly pattern?: string
@@ -20,7 +21,7 @@ export interface JsonSchema {
 }
 
 export const asWritten = (schema: JsonSchema, given: unknown): unknown => {
-  const { items, properties, type } = schema
+  const { items, maxItems = Infinity, properties, type } = schema
   if (properties !== undefined) {
     const object = isObject(given) ? given : fromJson(given, isObject)
     if (object === undefined) return given
@@ -32,7 +33,7 @@ export const asWritten = (schema: JsonSchema, given: unknown): unknown => {
   }
   if (type === "array") {
     const list = Array.isArray(given) ? given : (fromJson(given, Array.isArray) ?? [given])
-    return items === undefined ? list : list.map((item) => asWritten(items, item))
+    return items === undefined || list.length > maxItems ? list : list.map((item) => asWritten(items, item))
   }
   if (type === "integer") return fromJson(given, isNumber) ?? given
   if (type === "boolean") return fromJson(given, isBoolean) ?? given

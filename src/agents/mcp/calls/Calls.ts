@@ -83,7 +83,7 @@ export class Calls extends Context.Service<
           yield* checkWriteContext(audit, yield* clock.now, { actor, resource, tool: name }, write_context)
         }
         const input = yield* decoded(name, writes ? rest : given)
-        const secret = secretIn(rest, yield* clock.now)
+        const secret = yield* secretIn(rest, yield* clock.now)
         return secret === undefined ? input : yield* secret
       })
 
