@@ -243,7 +243,10 @@ export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
         let turn = 0
         const pass = (incoming: Socket, left: number) => {
           const backend = connect(ports[turn++ % ports.length]!, "127.0.0.1")
+          // `connecting` is false as soon as the connection was refused.
+          let connected = false
           backend.once("connect", () => {
+            connected = true
             for (const [from, to] of [
               [incoming, backend],
               [backend, incoming]
@@ -252,7 +255,7 @@ export const balancer = (ports: ReadonlyArray<number>, at = 0) =>
               from.once("close", () => to.destroy())
             }
           })
-          backend.on("error", () => (backend.connecting && left > 0 ? pass(incoming, left - 1) : incoming.destroy()))
+          backend.on("error", () => (!connected && left > 0 ? pass(incoming, left - 1) : incoming.destroy()))
         }
         const listening = createServer((incoming) => {
           open.add(incoming)
