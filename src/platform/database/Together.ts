@@ -21,6 +21,8 @@ const most = 64
 /** Nanoseconds. */
 const slow = 50_000_000n
 const tooLong = 1_000_000_000n
+/** PostgreSQL cancels a statement before that, so its connection has gone silent. */
+const lost = "10 seconds"
 /** Milliseconds. How often the statements under way are checked once a lookup has waited. */
 const interval = 50
 
@@ -99,9 +101,11 @@ export const together = <In, Out, E>(
         settle()
         fiber.interruptUnsafe()
       }
-      // Whoever waits for one that writes waits until its own time is over.
+      // Whoever waits for one that writes waits until its own time is over. By then nobody waits for the statement, which
+      // would keep its connection, and the shutdown, until TCP gives up.
       const statement = begin(writes ? undefined : giveUp)
-      const fiber = fork(each(sharing.map(({ input }) => input)))
+      const work = each(sharing.map(({ input }) => input))
+      const fiber = fork(writes ? Effect.timeoutOrElse(work, { duration: lost, orElse: () => Effect.interrupt }) : work)
       fiber.addObserver(settle)
     }
 

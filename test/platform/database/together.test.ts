@@ -156,6 +156,28 @@ describe("lookups", () => {
     })
   )
 
+  it.effect("that write do not keep a connection that went silent", () =>
+    Effect.gen(function* () {
+      let isHeld = false
+      const hold = Effect.acquireUseRelease(
+        Effect.sync(() => void (isHeld = true)),
+        () => Effect.never,
+        () => Effect.sync(() => void (isHeld = false))
+      )
+      const gate = yield* Deferred.make<string>()
+      const find = yield* together<number, string, never>(
+        { one: () => Deferred.await(gate), each: () => hold },
+        { writes: true, repeatable: false }
+      ).pipe(Effect.provide(settings("on")))
+      yield* Effect.forEach([1, 2, 3], (input) => settled(Effect.forkChild(find(input))))
+      yield* settled(Deferred.succeed(gate, "of 1"))
+      yield* passes(9999)
+      assert.isTrue(isHeld)
+      yield* passes(1)
+      assert.isFalse(isHeld)
+    })
+  )
+
   it.effect("that are interrupted do not disturb the others", () =>
     Effect.gen(function* () {
       const { begin, inputs, sent } = yield* database()
