@@ -105,6 +105,72 @@ const disable = (on: Effect.Success<ReturnType<typeof instance>>, project_id: st
     yield* sql`update project set disabled_at = disabled_at - interval '1 minute' where project_id = ${project_id}::uuid`
   })
 
+const isDeleted = (project_id: string) =>
+  Effect.map(
+    SqlClient.SqlClient.use(
+      (sql) => sql`
+        select from project where project_id = ${project_id}::uuid and deleted_at is not null`
+    ),
+    ({ length }) => length === 1
+  )
+
+/** Of each table from which rows of a project go in batches, more than one of these deletes. */
+const fillDerived = Effect.fnUntraced(function* (on: Effect.Success<ReturnType<typeof instance>>, agent: Agent) {
+  const { project_id } = agent
+  const { id } = yield* agent.note("Note")
+  const phones = yield* Effect.replicateEffect(
+    Effect.map(makePerson(on, { project_id }), (one) => makePhone(on, one)),
+    2
+  )
+  const devices: ReadonlyArray<string> = yield* Effect.forEach(phones, (phone) =>
+    Effect.map(phone.register(), ({ body }) => body.device_id)
+  )
+  const sql = yield* SqlClient.SqlClient
+  const many = Effect.gen(function* () {
+    yield* sql`set local session_replication_role = replica`
+    yield* sql`
+      insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
+      select ${project_id}::uuid, 'word ' || n, ${id}::uuid, 1, 1 from generate_series(1, 10001) n`
+    yield* sql`
+      insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
+      select ${project_id}::uuid, gen_random_uuid(), 'model', 0, n, '' from generate_series(1, 10001) n`
+    yield* sql`
+      insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
+      select ${project_id}::uuid, 'memory_add', 'key ' || n, sha256('x'), now() from generate_series(1, 10001) n`
+    yield* sql`
+      insert into push_outbox (
+        delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
+        created_at, settled_at)
+      select gen_random_uuid(), gen_random_uuid(), device_id, ${project_id}::uuid, 'task.blocked', 2, 'task', 'delivered',
+             now(), now(), now(), now()
+        from unnest(${devices}::uuid[]) device_id, generate_series(1, 6000)`
+  })
+  yield* sql.withTransaction(many)
+})
+
+const derivedTables = ["idempotency_record", "memory_embedding", "memory_posting", "push_outbox"]
+const twoOfEach = derivedTables.map((name) => ({ name, batches: 2, most: 10_000, transactions: 2 }))
+
+/** From now on, how many rows each statement deletes from these tables, and in how many transactions. */
+const observe = Effect.fnUntraced(function* (tables: ReadonlyArray<string>) {
+  const sql = yield* SqlClient.SqlClient
+  const run = (text: string) => sql.unsafe(text).unprepared
+  yield* run("create table if not exists batch (name text, rows int, xact xid8)")
+  yield* run(`create or replace function note() returns trigger language plpgsql security definer as $$ begin
+    insert into batch select tg_table_name, count(*), pg_current_xact_id() from gone having count(*) > 0;
+    return null; end $$`)
+  for (const table of tables) {
+    yield* run(`create trigger note after delete on ${table} referencing old table as gone
+                  for each statement execute function note()`)
+  }
+  return sql`
+    select name, count(*)::int as batches, max(rows) as most, count(distinct xact)::int as transactions
+      from batch
+     where name = any (${tables}::text[])
+     group by name
+     order by name`
+})
+
 layer(TestDatabase.sql, { timeout: 120_000 })("an erased entry", (it) => {
   it.effect("is in no row, with its postings, its vector and remembered results, and is counted no more", () =>
     Effect.gen(function* () {
@@ -508,14 +574,6 @@ layer(TestDatabase.sql, { timeout: 120_000 })("what is due", (it) => {
     const sql = yield* SqlClient.SqlClient
     yield* sql`update project set delete_after = disabled_at + interval '1 second' where project_id = ${project_id}::uuid`
   })
-  const isDeleted = (project_id: string) =>
-    Effect.map(
-      SqlClient.SqlClient.use(
-        (sql) => sql`
-        select from project where project_id = ${project_id}::uuid and deleted_at is not null`
-      ),
-      ({ length }) => length === 1
-    )
   const entriesOf = (project_id: string) =>
     Effect.map(
       SqlClient.SqlClient.use((sql) => sql`select from memory_entry where project_id = ${project_id}::uuid`),
@@ -558,55 +616,11 @@ layer(TestDatabase.sql, { timeout: 120_000 })("what is due", (it) => {
     Effect.gen(function* () {
       const { agent, erasures, file, on } = yield* start()
       const { project_id } = agent
-      const { id } = yield* agent.note("Note")
-      const phones = yield* Effect.replicateEffect(
-        Effect.map(makePerson(on, { project_id }), (one) => makePhone(on, one)),
-        2
-      )
-      const devices: ReadonlyArray<string> = yield* Effect.forEach(phones, (phone) =>
-        Effect.map(phone.register(), ({ body }) => body.device_id)
-      )
-      const sql = yield* SqlClient.SqlClient
-      const many = Effect.gen(function* () {
-        yield* sql`set local session_replication_role = replica`
-        yield* sql`
-          insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
-          select ${project_id}::uuid, 'word ' || n, ${id}::uuid, 1, 1 from generate_series(1, 10001) n`
-        yield* sql`
-          insert into memory_embedding (project_id, entry_id, model, number, slot, vector)
-          select ${project_id}::uuid, gen_random_uuid(), 'model', 0, n, '' from generate_series(1, 10001) n`
-        yield* sql`
-          insert into idempotency_record (project_id, tool, idempotency_key, request_hash, created_at)
-          select ${project_id}::uuid, 'memory_add', 'key ' || n, sha256('x'), now() from generate_series(1, 10001) n`
-        yield* sql`
-          insert into push_outbox (
-            delivery_id, event_id, device_id, project_id, kind, priority, collapse_key, state, not_before, expires_at,
-            created_at, settled_at)
-          select gen_random_uuid(), gen_random_uuid(), device_id, ${project_id}::uuid, 'task.blocked', 2, 'task', 'delivered',
-                 now(), now(), now(), now()
-            from unnest(${devices}::uuid[]) device_id, generate_series(1, 6000)`
-      })
-      yield* sql.withTransaction(many)
-      // How many rows each statement deletes, and in which transaction.
-      const run = (text: string) => sql.unsafe(text).unprepared
-      yield* run("create table batch (name text, rows int, xact xid8)")
-      yield* run(`create function note() returns trigger language plpgsql security definer as $$ begin
-        insert into batch select tg_table_name, count(*), pg_current_xact_id() from gone having count(*) > 0;
-        return null; end $$`)
-      const tables = ["idempotency_record", "memory_embedding", "memory_posting", "push_outbox"]
-      for (const table of tables) {
-        yield* run(`create trigger note after delete on ${table} referencing old table as gone
-                      for each statement execute function note()`)
-      }
-
+      yield* fillDerived(on, agent)
+      const batches = yield* observe(derivedTables)
       yield* dueNow(on, project_id)
       yield* Effect.scoped(Effect.andThen(keep("project_usage", project_id), erasures.pass))
-      assert.deepStrictEqual(
-        yield* sql`
-          select name, count(*)::int as batches, max(rows) as most, count(distinct xact)::int as transactions
-            from batch group by name order by name`,
-        tables.map((name) => ({ name, batches: 2, most: 10_000, transactions: 2 }))
-      )
+      assert.deepStrictEqual(yield* batches, twoOfEach)
       // As after a crash: it goes on being deleted.
       assert.deepStrictEqual([yield* isDeleted(project_id), yield* entriesOf(project_id)], [false, 1])
       assert.strictEqual(readFileSync(file, "utf8"), "")
@@ -632,6 +646,58 @@ layer(TestDatabase.sql, { timeout: 120_000 })("what is due", (it) => {
       const sql = yield* SqlClient.SqlClient
       assert.isNotEmpty(yield* sql`select from memory_posting where project_id = ${project_id}::uuid`)
       yield* Context.get(on.services, Projects).enable(project_id)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("after a restore", (it) => {
+  /** Adds an erasure to the file. */
+  const record = Effect.fnUntraced(function* (file: string, erased: Omit<ErasureFile.Erased, "target_id">) {
+    const sql = yield* SqlClient.SqlClient
+    const [own] = yield* sql<{ instance_id: string }>`select instance_id from service_instance`
+    const erasure_id = randomUUID()
+    yield* ErasureFile.prepare(file, { erasure_id, at: new Date(), ...own!, ...erased, target_id: null })
+    yield* ErasureFile.settle(file, erasure_id, "committed")
+    return erasure_id
+  })
+
+  it.effect("a project is deleted again in batches, and once more changes nothing", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const { project_id } = agent
+      yield* fillDerived(on, agent)
+      const batches = yield* observe(derivedTables)
+      const erasure_id = yield* record(file, {
+        kind: "project",
+        project_id,
+        memory_before: null,
+        receipts_before: null
+      })
+
+      const replay = yield* erasures.replay([file], "refuse")
+      assert.strictEqual(yield* replay, 1)
+      assert.deepStrictEqual(yield* batches, twoOfEach)
+      assert.isTrue(yield* isDeleted(project_id))
+      assert.strictEqual(yield* replay, 1)
+      const sql = yield* SqlClient.SqlClient
+      assert.deepStrictEqual(yield* sql`select erasure_id from erasure`, [{ erasure_id }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a retention period is applied again in batches", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file } = yield* start()
+      const { project_id } = agent
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        select ${project_id}::uuid, gen_random_uuid(), 'note', 'Old', 'Old', '{}', 'x', 'contributor', '2026-01-01'
+          from generate_series(1, 1001)`
+      const batches = yield* observe(["memory_entry"])
+      const memory_before = new Date("2026-01-02")
+      yield* record(file, { kind: "retention", project_id, memory_before, receipts_before: null })
+      yield* Effect.flatten(erasures.replay([file], "refuse"))
+      assert.deepStrictEqual(yield* batches, [{ name: "memory_entry", batches: 2, most: 1000, transactions: 2 }])
     }).pipe(Effect.scoped)
   )
 })

@@ -121,10 +121,15 @@ export const make = (sql: SqlClient.SqlClient) => {
       insert into memory_posting (project_id, lexeme, entry_id, tf, dl)
       select ${project_id}::uuid, lexeme, id, tf, dl
         from lexeme
-    ), counted as (
-      ${countEntries(project_id, 1, "text")}
     )
     select (${bytesOf("lexeme")})::float8 as bytes`)
+
+  /** Counts the active entries of an import, which has locked the project's usage by then, as `insert` does first. */
+  const count = (project_id: string, ids: ReadonlyArray<string>) => sql`
+    with imported as (
+      select unnest(${ids}::uuid[]) as id
+    )
+    ${countEntries(project_id, 1, "imported")}`
 
   /** Adds the postings that active entries do not have yet, and returns their bytes. */
   const reindex = (project_id: string, entries: ReadonlyArray<Indexed>) =>
@@ -241,6 +246,7 @@ export const make = (sql: SqlClient.SqlClient) => {
   return {
     insert,
     index,
+    count,
     reindex,
     countPostings,
     nextToReindex,

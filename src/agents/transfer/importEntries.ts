@@ -48,11 +48,12 @@ const add = Effect.fnUntraced(function* (run: Run, memory: Memories, items: Read
   const rows = items.map((item) => rowOf(run, item))
   const keys = yield* store.add(project_id, "memory", JSON.stringify(rows))
   if (keys.length < rows.length) return yield* refuse("import_overtaken")
-  const indexed = yield* memory.index(
+  const posted = yield* memory.index(
     project_id,
     rows.map((row) => ({ id: row.id, ...searchText(Memory.textOf(row)) }))
   )
-  added.index_bytes += Option.getOrThrow(indexed).bytes
+  added.index_bytes += Option.getOrThrow(posted).bytes
+  run.indexed.push(...rows.map(({ id }) => id))
   for (const item of items) {
     added.entries += 1
     added.stored_bytes += Memory.storedBytes(item)

@@ -15,6 +15,7 @@ import { traceAt } from "../../platform/audit/Audit.ts"
 import { operator } from "../../platform/settings/Operator.ts"
 import { refuseFull } from "../continuity/Budget.ts"
 import { refuse } from "../continuity/Errors.ts"
+import * as MemoryStore from "../memory/MemoryStore.ts"
 import { importEntries } from "./importEntries.ts"
 import { importTasks } from "./importTasks.ts"
 import type { Format } from "./sources/formats.ts"
@@ -53,6 +54,8 @@ export interface Run {
   readonly store: ReturnType<typeof Store.make>
   /** What the project's usage grows by at the end. */
   readonly added: { stored_bytes: number; index_bytes: number; entries: number; tasks: number; notes: number }
+  /** New entries, which are counted after that. */
+  readonly indexed: Array<string>
   readonly lines: Array<Line>
   readonly report: (done: Done, item: Item, id?: string, why?: string) => void
   readonly progress: Effect.Effect<void>
@@ -91,6 +94,7 @@ export const importMemory = Effect.fnUntraced(function* (
     sql,
     store,
     added: { stored_bytes: 0, index_bytes: 0, entries: 0, tasks: 0, notes: 0 },
+    indexed: [],
     lines,
     report: (done, { id: first, is, place, title }, id = first, why) =>
       void lines.push({ done, is, id, ...place, title, why: why ?? null }),
@@ -114,6 +118,7 @@ export const importMemory = Effect.fnUntraced(function* (
   const { notes, ...usage } = run.added
   const charged = yield* store.chargeImport(project_id, usage, maxima)
   if (charged.length === 0) return yield* refuseFull(sql, { project_id, limits }, usage)
+  yield* MemoryStore.make(sql).count(project_id, run.indexed)
   const { kept, skipped: left, unchanged, ...written } = countsOf(lines)
   const counts = { ...written, notes_added: notes, unchanged, kept, skipped: left }
   if (Object.values({ ...written, notes }).some((count) => count > 0)) {

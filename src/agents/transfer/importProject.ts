@@ -16,6 +16,7 @@ import * as Memory from "../memory/Memory.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { searchText } from "../memory/Search.ts"
 import { edgeOfCycle } from "../tasks/dependencies/Cycle.ts"
+import * as DependencyStore from "../tasks/dependencies/DependencyStore.ts"
 import { storedBytesOfNote } from "../tasks/Notes.ts"
 import * as Tasks from "../tasks/Tasks.ts"
 import { type Batch, noRows, pageSize, type Row } from "./Shapes.ts"
@@ -36,27 +37,32 @@ export const importProject = Effect.fnUntraced(function* <E>(
   const reader = File.reader(now)
   const counts = noRows()
   const added = { stored_bytes: 0, index_bytes: 0 }
+  const indexed: Array<string> = []
   /** The dependencies of each new task. */
   const waits = new Map<string, Array<string>>()
 
   const insert = Effect.fnUntraced(function* (batch: Batch) {
     yield* checkTasks(batch)
     // A task that the project already had keeps its dependencies.
-    const rows = batch.kind === "dependency" ? batch.rows.filter((row) => waits.has(row.task_id)) : batch.rows
+    const links = batch.kind === "dependency" ? batch.rows.filter((row) => waits.has(row.task_id)) : []
+    const rows = batch.kind === "dependency" ? links : batch.rows
+    // Inserting them locks the tasks that are waited for. Those that the project already had are locked after its graph.
+    if (links.some(({ depends_on }) => !waits.has(depends_on))) {
+      yield* DependencyStore.make(sql).lockGraph(project_id)
+    }
     const keys = new Set((yield* store.add(project_id, batch.kind, JSON.stringify(rows))).map(({ key }) => key))
     counts[batch.kind] += keys.size
     added.stored_bytes += storedBytesOf(batch, keys)
     if (batch.kind === "task") for (const key of keys) waits.set(key, [])
-    if (batch.kind === "dependency") {
-      for (const { depends_on, task_id } of batch.rows) waits.get(task_id)?.push(depends_on)
-    }
+    for (const { depends_on, task_id } of links) waits.get(task_id)?.push(depends_on)
     if (batch.kind === "memory") {
       const active = batch.rows.filter((row) => row.active && keys.has(row.id))
-      const indexed = yield* memory.index(
+      const posted = yield* memory.index(
         project_id,
         active.map((row) => ({ id: row.id, ...searchText(Memory.textOf(row)) }))
       )
-      added.index_bytes += Option.getOrThrow(indexed).bytes
+      added.index_bytes += Option.getOrThrow(posted).bytes
+      indexed.push(...active.map(({ id }) => id))
     }
   })
 
@@ -107,6 +113,7 @@ export const importProject = Effect.fnUntraced(function* <E>(
   const usage = { ...added, entries: counts.memory, tasks: counts.task }
   const charged = yield* store.chargeImport(project_id, { ...usage, receipts: counts.receipt }, storedMaxima(limits))
   if (charged.length === 0) return yield* refuseFull(sql, { project_id, limits }, usage)
+  yield* memory.count(project_id, indexed)
   if (Object.values(counts).some((rows) => rows > 0)) {
     yield* store.audited(project_id, "project.imported", operator, counts, yield* traceAt(now))
   }

@@ -29,6 +29,8 @@ export const importTasks = Effect.fnUntraced(function* (run: Run, items: Readonl
     )
     for (const task of found) known.set(task.id, task)
   }
+  // What is added locks the tasks that it waits for.
+  if (items.length > 0) yield* dependencies.lockGraph(project_id)
   yield* add(
     run,
     items.filter(({ id }) => !known.has(id))
@@ -47,7 +49,6 @@ export const importTasks = Effect.fnUntraced(function* (run: Run, items: Readonl
   if (changes.length > 0) {
     const ids = changes.map(([{ id }]) => id)
     const named = changes.flatMap(([item, task]) => [...item.depends_on, ...task.depends_on])
-    yield* dependencies.lockGraph(project_id)
     yield* dependencies.lock(project_id, [...ids, ...named])
     yield* dependencies.lockWaiting(project_id, ids)
   }

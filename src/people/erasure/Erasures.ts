@@ -17,12 +17,11 @@ import { uuidAt } from "../../platform/crypto/Random.ts"
 import { DatabaseClock } from "../../platform/database/Clock.ts"
 import { Database } from "../../platform/database/Database.ts"
 import { describe, longPersistence, withoutValues } from "../../platform/database/Persistence.ts"
-import * as Progress from "../../platform/metrics/Progress.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 import { ConfigurationError, Settings } from "../../platform/settings/Settings.ts"
 import { nil } from "../../wire/Ids.ts"
 import { after } from "../../wire/Instant.ts"
-import { applyRetention, type Counts, done, drop, pseudonymOf } from "./drop.ts"
+import { applyRetention, type Counts, done, dropDerived, dropOne, pseudonymOf } from "./drop.ts"
 import { type ErasureRefusal, refuse } from "./Errors.ts"
 import * as File from "./ErasureFile.ts"
 import * as Store from "./ErasureStore.ts"
@@ -103,8 +102,8 @@ export class Erasures extends Context.Service<
     /** Settles open lines, deletes projects whose grace has ended, and applies retention periods. Run by the service. */
     readonly pass: Effect.Effect<void, Failed>
     /**
-     * The erasures of these files, to be applied to a restored database in the transaction that finishes it; it fails if
-     * `open` refuses and a line is open, or if a file is of another service.
+     * The erasures of these files, to be applied to a restored database before it is used; it fails if `open` refuses and a
+     * line is open, or if a file is of another service.
      */
     readonly replay: (
       files: ReadonlyArray<string>,
@@ -187,7 +186,7 @@ export class Erasures extends Context.Service<
       const purge = Effect.fn("Erasures.purge")(function* (kind: Target, project_id: string, id: string) {
         yield* settleOpen(yield* file)
         const erased = { ...nothing, kind, project_id, target_id: id }
-        const { now, result } = yield* erasing(erased, `${kind}.purged`, (sql, now) => drop(sql, erased, now))
+        const { now, result } = yield* erasing(erased, `${kind}.purged`, (sql, now) => dropOne(sql, erased, now))
         if (Option.isSome(result)) return { project_id, id, erased_at: now, replayed: false }
         const found = yield* dedicated(
           Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).buried(erased))
@@ -214,7 +213,7 @@ export class Erasures extends Context.Service<
         // Each is an erasure of its own: one that is interrupted is repeated for the tokens that still have the label.
         yield* Effect.forEach(tokens, (target_id) => {
           const erased = { ...nothing, kind: "subject" as const, project_id, target_id }
-          return erasing(erased, "subject.erased", (sql, now) => drop(sql, erased, now))
+          return erasing(erased, "subject.erased", (sql, now) => dropOne(sql, erased, now))
         })
         return { project_id, tokens: tokens.map((token_id) => ({ token_id, pseudonym: pseudonymOf(token_id) })) }
       })
@@ -266,29 +265,12 @@ export class Erasures extends Context.Service<
         return yield* dedicated(transaction).pipe(yielding, longPersistence)
       })
 
-      /** Leaves so little that the rest goes in one transaction. */
-      const dropDerived = Effect.fnUntraced(function* (project_id: string) {
-        yield* Progress.expect(Effect.succeed(Store.derivedTables.length))
-        for (const table of Store.derivedTables) {
-          let start: ReadonlyArray<string> | undefined
-          do {
-            const batch = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-              Store.make(sql).dropDerived(table, project_id, start)
-            )
-            const last: Option.Option<{ readonly next: ReadonlyArray<string> }> = yield* dedicated(batch).pipe(
-              yielding,
-              longPersistence
-            )
-            start = Option.getOrUndefined(last)?.next
-          } while (start !== undefined)
-          yield* Progress.done(1)
-        }
-      })
-
       const deleteNow = Effect.fnUntraced(function* (project_id: string, why: "asked" | "due") {
         yield* file
         if (!(yield* begin(project_id, why))) return
-        yield* dropDerived(project_id)
+        yield* dropDerived(project_id, (next) =>
+          dedicated(SqlClient.SqlClient.use(next)).pipe(yielding, longPersistence)
+        )
         const erased = { ...nothing, kind: "project" as const, project_id, target_id: null }
         yield* erasing(erased, "project.deleted", (sql, now) =>
           Effect.gen(function* () {

@@ -2,6 +2,7 @@
 import { Effect, Option } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { purgeDocument, purgeEntriesBefore, purgeEntry, purgeReceiptsBefore, purgeTask } from "../../agents/Wing.ts"
+import * as Progress from "../../platform/metrics/Progress.ts"
 import type { Erased } from "./ErasureFile.ts"
 import * as Store from "./ErasureStore.ts"
 import * as PersonStore from "./PersonStore.ts"
@@ -13,13 +14,14 @@ const batch = 1000
 export type Counts = Readonly<Record<string, string>>
 export const done = Option.some<Counts>({})
 
-/** Deletes what a line names; none if there is nothing of it. */
-export const drop = (
+type One = Erased & { readonly kind: "memory" | "task" | "document" | "subject" }
+
+/** Deletes the one that a line names, in the transaction of its caller; none if it is not there. */
+export const dropOne = (
   sql: SqlClient.SqlClient,
-  erased: Erased,
+  { kind, project_id, target_id }: One,
   now: Date
 ): Effect.Effect<Option.Option<Counts>, SqlError.SqlError> => {
-  const { kind, project_id, target_id } = erased
   const ifFound = Effect.map((found: boolean) => (found ? done : Option.none<Counts>()))
   switch (kind) {
     case "memory":
@@ -30,15 +32,48 @@ export const drop = (
       return ifFound(purgeDocument(sql, project_id, target_id!))
     case "subject":
       return ifFound(PersonStore.make(sql).eraseToken(project_id, target_id!, pseudonymOf(target_id!), now))
-    case "project":
-      return Effect.as(Store.make(sql).dropProject(project_id, now), done)
-    case "retention":
-      return Effect.as(
-        Effect.repeat(applyRetention(sql, erased), { until: ({ entries, receipts }) => entries + receipts === 0 }),
-        done
-      )
   }
 }
+
+/** Deletes what a line names from a restored database: in several transactions, as it was deleted before. May be repeated. */
+export const dropAgain = (
+  sql: SqlClient.SqlClient,
+  erased: Erased,
+  now: Date
+): Effect.Effect<unknown, SqlError.SqlError> => {
+  const { kind, project_id } = erased
+  switch (kind) {
+    case "project":
+      return Effect.andThen(
+        dropDerived(project_id, (next) => next(sql)),
+        sql.withTransaction(Store.make(sql).dropProject(project_id, now))
+      )
+    case "retention":
+      return Effect.repeat(sql.withTransaction(applyRetention(sql, erased)), {
+        until: ({ entries, receipts }) => entries + receipts === 0
+      })
+    default:
+      return sql.withTransaction(dropOne(sql, { ...erased, kind }, now))
+  }
+}
+
+type Dropped = Option.Option<{ readonly next: ReadonlyArray<string> }>
+
+/** Leaves so little of a project that the rest goes in one transaction. `run` carries out one batch after the other. */
+export const dropDerived = Effect.fnUntraced(function* <E>(
+  project_id: string,
+  run: (next: (sql: SqlClient.SqlClient) => Effect.Effect<Dropped, SqlError.SqlError>) => Effect.Effect<Dropped, E>
+) {
+  yield* Progress.expect(Effect.succeed(Store.derivedTables.length))
+  for (const table of Store.derivedTables) {
+    let start: ReadonlyArray<string> | undefined
+    do {
+      const dropped: Dropped = yield* run((sql) => Store.make(sql).dropDerived(table, project_id, start))
+      start = Option.getOrUndefined(dropped)?.next
+    } while (start !== undefined)
+    yield* Progress.done(1)
+  }
+})
 
 /** One batch of entries and one of receipts; returns how many rows went. */
 export const applyRetention = Effect.fnUntraced(function* (

@@ -1,7 +1,7 @@
 /** Erases in a restored database what was erased after its backup was made. */
 import { Effect, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import { drop } from "./drop.ts"
+import { dropAgain } from "./drop.ts"
 import * as File from "./ErasureFile.ts"
 import * as Store from "./ErasureStore.ts"
 
@@ -31,7 +31,7 @@ export const replay = Effect.fn("Erasures.replay")(function* (files: ReadonlyArr
           message: `${paths.get(line)} is of another service than the backup: empty the database, and restore again with the files of that service.`
         })
       }
-      yield* drop(sql, line, at)
+      yield* dropAgain(sql, line, at)
       yield* store.bury(erasure_id, line, at)
     }
     return all.length

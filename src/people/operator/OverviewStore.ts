@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { usageByLimit } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
+import { mostCounted } from "../../push/admin/PushAdmin.ts"
 
 export const Numbers = Schema.Struct({
   projects: Schema.Int,
@@ -27,7 +28,7 @@ export const Numbers = Schema.Struct({
   notifications_waiting: Schema.Int,
   /** When the oldest waiting notification became due; null if none is due. */
   notification_due_since: Schema.NullOr(Schema.Date),
-  /** Notifications that were given up; `retry-push-dead-letters` retries the unexpired ones. */
+  /** Notifications that were given up, up to `mostCounted`; `retry-push-dead-letters` retries the unexpired ones. */
   dead_letters: Schema.Int,
   database_bytes: Schema.Number
 })
@@ -70,6 +71,13 @@ export const make = (sql: SqlClient.SqlClient) => ({
           from push_outbox
          where state in ('pending', 'leased')
            and expires_at > ${now}
+      ), dead as (
+        -- In the order of an index: a month may leave millions.
+        select
+          from push_outbox
+         where state = 'dead'
+         order by settled_at desc
+         limit ${mostCounted}
       ), unswept as (
         select least((select min(expires_at) from bridge_token where state = 'active'),
                      (select min(confirmation_expires_at) from bridge_rotation where state = 'pending')) as since
@@ -91,7 +99,7 @@ export const make = (sql: SqlClient.SqlClient) => ({
              (select count(*) from mobile_device where state = 'active')::int as active_devices,
              (select count(*) from waiting)::int as notifications_waiting,
              (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,
-             (select count(*) from push_outbox where state = 'dead')::int as dead_letters,
+             (select count(*) from dead)::int as dead_letters,
              pg_database_size(current_database())::float8 as database_bytes`),
 
   /** The ten most recent kinds of refusal. */

@@ -90,9 +90,9 @@ export class Backup extends Context.Service<
     ) => Effect.Effect<Summary, E | Unavailable | Refused | Migrating | TrialTooSlow>
     /**
      * Reads the file twice: verifies it, then writes its rows, all or nothing. The tables are those of the backup's version
-     * while its rows are written; then the later migrations run, and `finish`, in a transaction. Until then neither the
-     * service nor a command uses the database. With `acceptUnsigned` a signature may be missing, or be
-     * of a key that is not here; one of the service's own key is verified nevertheless.
+     * while its rows are written; then the later migrations run, and `finish`. Until that has succeeded neither the service
+     * nor a command uses the database. With `acceptUnsigned` a signature may be missing, or be of a key that is not here;
+     * one of the service's own key is verified nevertheless.
      *
      * It takes the time that it needs: an operator watches it.
      */
@@ -368,9 +368,10 @@ const load = Effect.fnUntraced(function* <E>(
   yield* sql.withTransaction(work)
 })
 
+/** The table goes last: a database of which `finish` has done only a part is never used. */
 const finishing = Effect.fnUntraced(function* <A, E>(finish: Effect.Effect<A, E, SqlClient.SqlClient>) {
   const sql = yield* SqlClient.SqlClient
-  return yield* sql.withTransaction(Effect.tap(finish, sql`drop table ${sql(unfinishedRestore)}`))
+  return yield* Effect.tap(finish, sql`drop table ${sql(unfinishedRestore)}`)
 })
 
 /** In characters. A single larger row is one batch. */

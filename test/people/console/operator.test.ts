@@ -628,20 +628,34 @@ layer(Service.layer)("an operator at the console", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  /** Settles so many new notifications. */
+  const settle = Effect.fnUntraced(function* (state: "delivered" | "dead", amount: number) {
+    const sql = yield* SqlClient.SqlClient
+    const { delivery_id } = yield* makeEquippedProject(yield* Service)
+    yield* sql`
+      insert into push_outbox
+      select (jsonb_populate_record(
+               o, jsonb_build_object('delivery_id', copy, 'event_id', copy, 'state', ${state}::text, 'settled_at', now()))).*
+        from push_outbox o, generate_series(1, ${amount}::int) n, md5(${state}::text || n) copy
+       where delivery_id = ${delivery_id}::uuid`
+  })
+
   it.effect("is told that more notifications were delivered than are counted", () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const { delivery_id } = yield* makeEquippedProject(yield* Service)
-      yield* sql`
-        insert into push_outbox
-        select (jsonb_populate_record(
-                 o, jsonb_build_object('delivery_id', copy, 'event_id', copy, 'state', 'delivered', 'settled_at', now()))).*
-          from push_outbox o, generate_series(1, 10000) n, md5(n::text) copy
-         where delivery_id = ${delivery_id}::uuid`
+      yield* settle("delivered", 10_000)
       const { person } = yield* signedIn()
       const { text } = yield* person.get("/console/push")
       assert.match(text, /Delivered<[^]{0,40}>10,000 or more</)
       assert.match(text, /Waiting<[^]{0,40}>\d+</)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is told that more notifications were given up than are counted", () =>
+    Effect.gen(function* () {
+      yield* settle("dead", 10_001)
+      const { person } = yield* signedIn()
+      const { text } = yield* person.get("/console/health")
+      assert.match(text, /Notifications given up<[^]{0,80}>10,000 or more</)
     }).pipe(Effect.scoped)
   )
 })

@@ -8,7 +8,9 @@
  * 3. the tasks that are written, those that they wait for and those that wait for them: all of a call, because its first
  *    write takes
  * 4. the project's usage;
- * 5. new rows, and notifications.
+ * 5. the count of its active entries, new rows, and notifications.
+ *
+ * An import writes its new rows before all of these, because nobody else knows their ids.
  *
  * An erasure takes them in another order. It waits for no lock longer than a tenth of a second, then begins again
  * (Erasures.ts).

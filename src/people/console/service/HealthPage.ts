@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { Projects } from "../../../operator/projects/Projects.ts"
 import type { BackupState } from "../../../platform/backups/Backups.ts"
 import { html, type Html, type Part } from "../../../platform/html/Html.ts"
+import { mostCounted } from "../../../push/admin/PushAdmin.ts"
 import { Overview } from "../../operator/Overview.ts"
 import { sampleSeconds, Samples } from "../../operator/Samples.ts"
 import { chart } from "./Chart.ts"
@@ -21,7 +22,8 @@ export const healthPage = Effect.gen(function* () {
     const names = yield* projects.names(limits.map(({ project_id }) => project_id))
     const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })
     const since = (at: Date | null): Part => (at === null ? undefined : time(at, now))
-    const warn = (value: number) => (value === 0 ? "0" : mark(count(value), "warn"))
+    const warn = (value: number, most = Infinity) =>
+      value === 0 ? "0" : mark(`${count(value)}${value < most ? "" : " or more"}`, "warn")
     return {
       title: "Health",
       body: html`<h1>Health</h1>
@@ -122,7 +124,7 @@ export const healthPage = Effect.gen(function* () {
                 ["Sign-ins that somebody may have copied", warn(numbers.grants_replayed_elsewhere)],
                 ["Phones", count(numbers.active_devices)],
                 ["Notifications waiting", count(numbers.notifications_waiting)],
-                ["Notifications given up", warn(numbers.dead_letters)],
+                ["Notifications given up", warn(numbers.dead_letters, mostCounted)],
                 ["Database", size(numbers.database_bytes)],
                 ["Last good backup", backups === null ? undefined : lastBackup(backups, now)]
               ])}
