@@ -55,7 +55,7 @@ const rate = { perSecond: 50, burst: 500 }
  * has fewer.
  */
 const valuesOfMessage = 200
-/** Signing in again makes another credential, so the messages of a project token and of its project are limited, too. */
+/** Signing in again makes another credential, so messages of a project token and of its project are limited, too. */
 const projectRate = { perSecond: 200, burst: 2000 }
 
 /** What an agent should know of the project that its credential belongs to. The name is text by others. */

@@ -591,7 +591,7 @@ layer(Delivery.layer)("the phones of a project", (it) => {
     Effect.gen(function* () {
       const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
       const person = yield* makePerson(on)
-      const colleague = Effect.suspend(() => makePerson(on, { project_id: person.project_id }))
+      const colleague = makePerson(on, { project_id: person.project_id })
       const [one, other] = yield* Effect.forEach([person, yield* colleague], (who) =>
         Effect.gen(function* () {
           const phone = yield* makeRegisteredPhone(on, who)

@@ -112,8 +112,8 @@ const giveBackAll = (draws: ReadonlyArray<Draw>) =>
   Effect.forEach(draws, ([buckets, key, cost]) => buckets.giveBack(key, cost), { discard: true })
 
 /**
- * The draws on the rate of a project, of which one project token has half. Its sign-ins and refreshes make any number of
- * credentials, which together leave the other half to the project's other tokens.
+ * The draws on the rate of a project, of which one project token has half. Its sign-ins and refreshes make any number
+ * of credentials, which together leave the other half to the project's other tokens.
  */
 export const projectsWith =
   (buckets: (rate: Rate) => Buckets) =>
