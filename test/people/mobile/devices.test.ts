@@ -587,32 +587,34 @@ layer(Delivery.layer)("a phone's request is checked in order:", (it) => {
 const divided = { SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app", SERVICE_PROCESSES: "8" }
 
 layer(Delivery.layer)("the phones of a project", (it) => {
-  it.effect("are changed 100 times at once and then ten times a minute, by one token half as often; reading is free", () =>
-    Effect.gen(function* () {
-      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
-      const person = yield* makePerson(on)
-      const colleague = makePerson(on, { project_id: person.project_id })
-      const [one, other] = yield* Effect.forEach([person, yield* colleague], (who) =>
-        Effect.gen(function* () {
-          const phone = yield* makeRegisteredPhone(on, who)
-          const answers = yield* Effect.replicateEffect(phone.prefer(phone.device_id, everything), 50)
-          assert.deepStrictEqual(
-            answers.map(({ status }) => status),
-            [...Array.from({ length: 49 }, () => 200), 429]
-          )
-          assert.strictEqual(answers[49]!.headers.get("retry-after"), "12")
-          return phone
-        })
-      )
-      const third = makePhone(on, yield* colleague)
-      const refused = yield* third.register()
-      assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [429, "6"])
-      assert.strictEqual((yield* one!.get(one!.device_id)).status, 200)
-      assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
-      yield* TestClock.adjust("6 seconds")
-      assert.strictEqual((yield* other!.prefer(other!.device_id, everything)).status, 429)
-      assert.strictEqual((yield* third.register()).status, 201)
-    })
+  it.effect(
+    "are changed 100 times at once and then ten times a minute, by one token half as often; reading is free",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+        const person = yield* makePerson(on)
+        const colleague = makePerson(on, { project_id: person.project_id })
+        const [one, other] = yield* Effect.forEach([person, yield* colleague], (who) =>
+          Effect.gen(function* () {
+            const phone = yield* makeRegisteredPhone(on, who)
+            const answers = yield* Effect.replicateEffect(phone.prefer(phone.device_id, everything), 50)
+            assert.deepStrictEqual(
+              answers.map(({ status }) => status),
+              [...Array.from({ length: 49 }, () => 200), 429]
+            )
+            assert.strictEqual(answers[49]!.headers.get("retry-after"), "12")
+            return phone
+          })
+        )
+        const third = makePhone(on, yield* colleague)
+        const refused = yield* third.register()
+        assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [429, "6"])
+        assert.strictEqual((yield* one!.get(one!.device_id)).status, 200)
+        assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
+        yield* TestClock.adjust("6 seconds")
+        assert.strictEqual((yield* other!.prefer(other!.device_id, everything)).status, 429)
+        assert.strictEqual((yield* third.register()).status, 201)
+      })
   )
 
   it.effect("lose no request by a change that is refused", () =>

@@ -4,7 +4,13 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { networkOf } from "../../../src/platform/edge/Addresses.ts"
-import { bucketsOf, bucketsOfPart, networksWith, projectsWith, takeAll } from "../../../src/platform/edge/limits/RateLimit.ts"
+import {
+  bucketsOf,
+  bucketsOfPart,
+  networksWith,
+  projectsWith,
+  takeAll
+} from "../../../src/platform/edge/limits/RateLimit.ts"
 import { recent } from "../../../src/platform/edge/limits/Recent.ts"
 import { forAll } from "../../support/run/Property.ts"
 
@@ -167,8 +173,14 @@ describe("several buckets", () => {
         ])
       assert.strictEqual(yield* take(4), 0)
       // Six are left of one bucket, and one of the other.
-      assert.deepStrictEqual(yield* Effect.replicateEffect(take(9), 100), Array.from({ length: 100 }, () => 3))
-      assert.deepStrictEqual(yield* Effect.replicateEffect(take(4), 100), Array.from({ length: 100 }, () => 3))
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(take(9), 100),
+        Array.from({ length: 100 }, () => 3)
+      )
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(take(4), 100),
+        Array.from({ length: 100 }, () => 3)
+      )
       assert.deepStrictEqual([yield* own.take("a", 6), yield* own.take("a")], [0, 1])
       assert.deepStrictEqual([yield* shared.take("all"), yield* shared.take("all")], [0, 1])
     })

@@ -142,7 +142,12 @@ export const networksWith =
     const sites = buckets({ burst: burst * networksOfSite, perSecond: perSecond * networksOfSite })
     const drawsOf = (network: string): ReadonlyArray<Draw> => {
       const site = siteOf(network)
-      return site === undefined ? [[networks, network]] : [[networks, network], [sites, site]]
+      return site === undefined
+        ? [[networks, network]]
+        : [
+            [networks, network],
+            [sites, site]
+          ]
     }
     return {
       take: (network) => takeAll(drawsOf(network)),
