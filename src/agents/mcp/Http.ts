@@ -6,7 +6,7 @@
  * 3. Check the method (POST only) and the media type. A large body counts like several messages, and waits until it fits
  *    into memory, or is refused (429).
  *    Then check size, nesting and number of values.
- * 4. Count the other messages of a batch, and all messages of the project.
+ * 4. Count the other messages of a batch, and all messages of the project token and of the project.
  * 5. Check the scopes of the tools that the body calls: 403.
  * 6. Run a plain call of a tool (PlainCall.ts). Pass any other body to the SDK, whose answer is returned unchanged. An
  *    answer counts in memory until it was sent. A disconnect cancels running calls.
@@ -31,7 +31,7 @@ import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
 import { CompiledEdge, Shortcuts } from "../../platform/edge/compiled/Compiled.ts"
 import { type CountAnswer, largestBody, MemoryBudget, smallBodies } from "../../platform/edge/limits/MemoryBudget.ts"
 import { isTooLarge } from "../../platform/edge/Form.ts"
-import { RateLimit } from "../../platform/edge/limits/RateLimit.ts"
+import { RateLimit, takeAll } from "../../platform/edge/limits/RateLimit.ts"
 import { version } from "../../platform/settings/Package.ts"
 import type { Actor } from "../../wire/Actor.ts"
 import { answer, type Refusal, withDetails } from "../../wire/Refusal.ts"
@@ -55,7 +55,7 @@ const rate = { perSecond: 50, burst: 500 }
  * has fewer.
  */
 const valuesOfMessage = 200
-/** Signing in again makes another credential, so the messages of a project are limited, too. */
+/** Signing in again makes another credential, so messages of a project token and of its project are limited, too. */
 const projectRate = { perSecond: 200, burst: 2000 }
 
 /** What an agent should know of the project that its credential belongs to. The name is text by others. */
@@ -178,7 +178,7 @@ const routes = Effect.gen(function* () {
   const shares = yield* Shares
   const limits = yield* RateLimit
   const perCredential = limits.buckets(rate)
-  const perProject = limits.buckets(projectRate)
+  const ofProject = limits.projects(projectRate)
   const { baseUrl, mcp, resource } = yield* Settings
   const sdk = yield* handler
   const authenticate = yield* authenticates(perCredential)
@@ -186,12 +186,9 @@ const routes = Effect.gen(function* () {
   const edge = yield* CompiledEdge
   const isAllowed = allows(baseUrl, mcp.allowedOrigins)
 
-  /** Takes from the rate of the credential and of its project. */
-  const limit = Effect.fnUntraced(function* ({ project_id }: Actor, key: string, ofCredential: number, more = 0) {
-    const seconds = Math.max(
-      yield* perCredential.take(key, ofCredential),
-      yield* perProject.take(project_id, ofCredential + more)
-    )
+  /** Takes from the rate of the credential, and `more` from those of its project token and project. */
+  const limit = Effect.fnUntraced(function* (actor: Actor, key: string, ofCredential: number, more = 0) {
+    const seconds = yield* takeAll([[perCredential, key, ofCredential], ...ofProject(actor, ofCredential + more)])
     if (seconds > 0) return yield* refuse("rate_limited", seconds)
   })
 

@@ -10,7 +10,7 @@ import { Audit } from "../../platform/audit/Audit.ts"
 import { persistence } from "../../platform/database/Persistence.ts"
 import { readForm } from "../../platform/edge/Form.ts"
 import { MemoryBudget } from "../../platform/edge/limits/MemoryBudget.ts"
-import { RateLimit } from "../../platform/edge/limits/RateLimit.ts"
+import { RateLimit, takeAll } from "../../platform/edge/limits/RateLimit.ts"
 import { isFromOwnPage, queryOf } from "../../platform/edge/routes/PageRoutes.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { PersonKeyRefusal } from "../../signin/passkeys/Errors.ts"
@@ -54,7 +54,9 @@ export const consoleForms = Effect.fnUntraced(function* ({
   const budget = yield* CallBudget
   const limits = yield* Limits
   const memory = yield* MemoryBudget
-  const changes = (yield* RateLimit).buckets(deviceChangeRate)
+  const rates = yield* RateLimit
+  const changes = rates.buckets(deviceChangeRate)
+  const phoneChanges = rates.projects(deviceChangeRate)
   const runAction = yield* operatorActions
   const runOwnAction = yield* ownDeviceActions
 
@@ -163,7 +165,7 @@ export const consoleForms = Effect.fnUntraced(function* ({
   ) {
     const { project: project_id = "" } = yield* HttpRouter.params
     const project = yield* projectOf(session, project_id)
-    const wait = yield* changes.take(project.project_id)
+    const wait = yield* takeAll(phoneChanges(ownerOf(session)))
     if (wait > 0) return fail("busy", wait)
     const { userAgent } = yield* Caller
     return yield* runOwnAction(action, authorOf(session, project, {}), fields, userAgent).pipe(

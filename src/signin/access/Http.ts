@@ -5,7 +5,7 @@ import { Attempts, boundTo, keyOf, type Outcome } from "../../platform/edge/limi
 import { CurrentShare, Shares } from "../../platform/database/Shares.ts"
 import { bindableCredentialOf } from "../../platform/edge/BearerCredential.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
-import { type Buckets, RateLimit } from "../../platform/edge/limits/RateLimit.ts"
+import { type Buckets, RateLimit, takeAll } from "../../platform/edge/limits/RateLimit.ts"
 import { type Actor, CurrentGrant } from "../../wire/Actor.ts"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { PhoneCredential } from "../../wire/Headers.ts"
@@ -59,15 +59,14 @@ export const AccessHttp = Layer.effect(
     const limits = yield* RateLimit
     const shares = yield* Shares
     const authenticate = yield* authenticates(limits.buckets({ perSecond: 20, burst: 200 }))
-    const requests = limits.buckets(projectRate)
-    const changes = limits.buckets(changeRate)
+    const requests = limits.projects(projectRate)
+    const changes = limits.projects(changeRate)
     const phone = Effect.gen(function* () {
       const granted = yield* access.requireGrant((yield* authenticate).actor)
       yield* access.require(granted, "mobile:devices")
       const { method } = yield* HttpServerRequest.HttpServerRequest
       const isChange = method !== "GET" && method !== "HEAD"
-      const { project_id } = granted
-      const wait = (yield* requests.take(project_id)) || (isChange ? yield* changes.take(project_id) : 0)
+      const wait = yield* takeAll([...requests(granted), ...(isChange ? changes(granted) : [])])
       if (wait > 0) return yield* refuse("rate_limited", wait)
       return granted
     })

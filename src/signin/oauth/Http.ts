@@ -4,7 +4,7 @@ import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Attempts, boundTo, type Outcome } from "../../platform/edge/limits/Attempts.ts"
 import { CompiledEdge } from "../../platform/edge/compiled/Compiled.ts"
 import { presentedBy } from "../../platform/edge/Presented.ts"
-import { RateLimit } from "../../platform/edge/limits/RateLimit.ts"
+import { RateLimit, takeAll } from "../../platform/edge/limits/RateLimit.ts"
 import { Settings } from "../../platform/settings/Settings.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
 import { Refusal } from "../../wire/Refusal.ts"
@@ -87,8 +87,10 @@ export const OAuthHttp = HttpRouter.use((router) =>
           const held = yield* refreshTokens.grantOf({ client_id, refresh_token, proven })
           if (Option.isSome(held)) {
             const { grant_id, project_token_id } = held.value
-            // What is too much for one grant draws nothing from the others of its token.
-            const wait = (yield* refreshes.take(grant_id)) || (yield* refreshesOfTokens.take(project_token_id))
+            const wait = yield* takeAll([
+              [refreshes, grant_id],
+              [refreshesOfTokens, project_token_id]
+            ])
             if (wait > 0) return yield* tooMany(wait)
           }
           return yield* refreshTokens.refresh({

@@ -7,6 +7,7 @@ import { connect } from "node:net"
 import { parse } from "../../../src/agents/mcp/Messages.ts"
 import { allows } from "../../../src/agents/mcp/Origins.ts"
 import { tokenShare } from "../../../src/platform/edge/limits/MemoryBudget.ts"
+import { makeToken, refreshTimes, signIn } from "../../support/agents/Agent.ts"
 import { makeLargeTask } from "../../support/agents/LargeTask.ts"
 import { Agent, issueToken } from "../../support/agents/McpAgent.ts"
 import { type Answer, send } from "../../support/network/Http.ts"
@@ -581,6 +582,51 @@ layer(Service.layer)("the MCP endpoint", (it) => {
         [false, false, true]
       )
       assert.strictEqual((yield* (yield* agent).at(limited).call("server_identity")).answer.status, 200)
+    })
+  )
+
+  const statusOf = (on: { readonly url: string }, bearer: string, body: unknown) =>
+    Effect.map(send(`${on.url}/mcp`, { bearer, headers: accept, body }), ({ status }) => status)
+  const fifty = Array.from({ length: 50 }, () => ping.id)
+
+  it.effect("a project token gets half of that, however many access tokens it has, and colleagues the rest", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { project_id, token } = yield* makeToken(limited)
+      const accessTokens = yield* refreshTimes(limited, 6, yield* signIn(limited, { token }))
+      const flood = yield* Effect.forEach(accessTokens, (bearer) =>
+        Effect.replicateEffect(statusOf(limited, bearer, fifty), 10)
+      )
+      assert.lengthOf(
+        flood.flat().filter((status) => status !== 429),
+        20
+      )
+      const colleague = yield* issueToken(limited, project_id)
+      const calls = yield* Effect.replicateEffect(statusOf(limited, colleague, ping), 50)
+      assert.deepStrictEqual([...new Set(calls)], [200])
+      // A hundred more each second.
+      yield* TestClock.adjust("1 second")
+      const more = yield* Effect.forEach(accessTokens.slice(0, 3), (bearer) => statusOf(limited, bearer, fifty))
+      assert.deepStrictEqual(
+        more.map((status) => status === 429),
+        [false, false, true]
+      )
+    })
+  )
+
+  it.effect("bodies that are too large for what their credential has left take nothing from their project", () =>
+    Effect.gen(function* () {
+      const limited = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const { project_id, token } = yield* agent
+      // 64 of the 500 messages of the credential for each, and one for each that is refused.
+      const statuses = yield* Effect.replicateEffect(statusOf(limited, token, pingOf(1_048_576)), 50)
+      assert.deepStrictEqual(
+        statuses,
+        Array.from({ length: 50 }, (_, n) => (n < 7 ? 200 : 429))
+      )
+      const colleague = yield* issueToken(limited, project_id)
+      const batches = yield* Effect.replicateEffect(statusOf(limited, colleague, fifty), 10)
+      assert.notInclude(batches, 429)
     })
   )
 })

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
 import { connect } from "node:net"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import type { LimitName } from "../../../src/operator/limits/LimitNames.ts"
@@ -61,6 +62,22 @@ layer(Service.layer, { timeout: "1 minute" })("a page of the console", (it) => {
           [429, false]
         ]
       )
+    })
+  )
+
+  it.effect("that changes phones is granted to one project token half as often as to its project", () =>
+    Effect.gen(function* () {
+      // One of eight processes grants an eighth of a hundred changes.
+      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_PROCESSES: "8" })
+      const { home, person, project_id } = yield* signedIn(on)
+      const { person: colleague } = yield* signedIn(on, {}, { project_id })
+      const granted = Effect.fnUntraced(function* (by: Person) {
+        const csrf = csrfOf(yield* by.get(`${home}/phones`))
+        const end = by.post(`${home}/phones`, { action: "end-own-device", csrf, device: randomUUID() })
+        const answers = yield* Effect.replicateEffect(end, 7)
+        return answers.filter(({ status }) => status !== 429).length
+      })
+      assert.deepStrictEqual([yield* granted(person), yield* granted(colleague)], [6, 6])
     })
   )
 

@@ -3,7 +3,7 @@ import { assert, it as plain, layer } from "@effect/vitest"
 import { Context, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import { randomBytes } from "node:crypto"
+import { randomBytes, randomUUID } from "node:crypto"
 import { ProjectTokens } from "../../../src/signin/access/ProjectTokens.ts"
 import * as Tokens from "../../../src/platform/crypto/Tokens.ts"
 import { Clients } from "../../../src/signin/oauth/clients/Clients.ts"
@@ -14,7 +14,7 @@ import { testedOf } from "../../../src/people/DeviceTest.ts"
 import { CurrentOperator } from "../../../src/platform/settings/Operator.ts"
 import { notificationKindNames, notificationKinds } from "../../../src/wire/mobile/Notifications.ts"
 import { deliveriesOf, Delivery, drain, notify } from "../../support/service/Delivery.ts"
-import { makeToken, signIn as signInAgent } from "../../support/agents/Agent.ts"
+import { makeToken, refreshTimes, signIn as signInAgent } from "../../support/agents/Agent.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
 import { everything, makePhone, makeRegisteredPhone, storedDevice } from "../../support/phones/Phone.ts"
 import { instance } from "../../support/service/Service.ts"
@@ -583,37 +583,58 @@ layer(Delivery.layer)("a phone's request is checked in order:", (it) => {
   )
 })
 
-layer(Delivery.layer)("changes to the phones of a project", (it) => {
-  it.effect("are made 100 times at once and then ten times a minute, whoever makes them; reading is free", () =>
+/** One of eight processes: it grants an eighth of each rate, so 25 requests to an access token at once. */
+const divided = { SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app", SERVICE_PROCESSES: "8" }
+
+layer(Delivery.layer)("the phones of a project", (it) => {
+  it.effect(
+    "are changed 100 times at once and then ten times a minute, by one token half as often; reading is free",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
+        const person = yield* makePerson(on)
+        const colleague = makePerson(on, { project_id: person.project_id })
+        const [one, other] = yield* Effect.forEach([person, yield* colleague], (who) =>
+          Effect.gen(function* () {
+            const phone = yield* makeRegisteredPhone(on, who)
+            const answers = yield* Effect.replicateEffect(phone.prefer(phone.device_id, everything), 50)
+            assert.deepStrictEqual(
+              answers.map(({ status }) => status),
+              [...Array.from({ length: 49 }, () => 200), 429]
+            )
+            assert.strictEqual(answers[49]!.headers.get("retry-after"), "12")
+            return phone
+          })
+        )
+        const third = makePhone(on, yield* colleague)
+        const refused = yield* third.register()
+        assert.deepStrictEqual([refused.status, refused.headers.get("retry-after")], [429, "6"])
+        assert.strictEqual((yield* one!.get(one!.device_id)).status, 200)
+        assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
+        yield* TestClock.adjust("6 seconds")
+        assert.strictEqual((yield* other!.prefer(other!.device_id, everything)).status, 429)
+        assert.strictEqual((yield* third.register()).status, 201)
+      })
+  )
+
+  it.effect("lose no request by a change that is refused", () =>
     Effect.gen(function* () {
-      const on = yield* instance({ SERVICE_RATE_LIMITS: "on", SERVICE_APNS_TOPICS: "com.example.app" })
-      const person = yield* makePerson(on)
-      const { device_id, prefer } = yield* makeRegisteredPhone(on, person)
-      const answers = yield* Effect.replicateEffect(prefer(device_id, everything), 100)
-      assert.deepStrictEqual(
-        answers.map(({ status }) => status),
-        [...Array.from({ length: 99 }, () => 200), 429]
+      const on = yield* instance(divided)
+      const { bearer, client_id, refresh_token } = yield* makePerson(on)
+      const changes = yield* Effect.replicateEffect(makePhone(on, { bearer }).prefer(randomUUID(), everything), 24)
+      assert.lengthOf(
+        changes.filter(({ status }) => status !== 429),
+        6
       )
-      assert.strictEqual(answers[99]!.headers.get("retry-after"), "6")
-      const phone = makePhone(on, person)
-      assert.strictEqual((yield* phone.register()).status, 429)
-      const colleague = makePhone(on, yield* makePerson(on, { project_id: person.project_id }))
-      assert.strictEqual((yield* colleague.register()).status, 429)
-      assert.strictEqual((yield* phone.get(device_id)).status, 200)
-      assert.strictEqual((yield* makePhone(on, yield* makePerson(on)).register()).status, 201)
-      yield* TestClock.adjust("6 seconds")
-      assert.strictEqual((yield* prefer(device_id, everything)).status, 200)
+      const [again] = yield* refreshTimes(on, 1, { client_id, refresh_token: Redacted.value(refresh_token) })
+      const reads = yield* Effect.replicateEffect(makePhone(on, { bearer: again! }).get(randomUUID()), 25)
+      assert.deepStrictEqual([...new Set(reads.map(({ status }) => status))], [404])
     })
   )
 
   it.effect("are asked for 500 times at once by all processes together, whoever asks", () =>
     Effect.gen(function* () {
-      // Each of eight has an eighth of that, and of the 200 of a token.
-      const on = yield* instance({
-        SERVICE_RATE_LIMITS: "on",
-        SERVICE_APNS_TOPICS: "com.example.app",
-        SERVICE_PROCESSES: "8"
-      })
+      const on = yield* instance(divided)
       const person = yield* makePerson(on)
       const { device_id } = yield* makeRegisteredPhone(on, person)
       const { project_id } = person
@@ -629,6 +650,22 @@ layer(Delivery.layer)("changes to the phones of a project", (it) => {
       assert.strictEqual((yield* ask(yield* makePerson(on))).status, 404)
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* ask(person)).status, 200)
+    })
+  )
+
+  it.effect("are asked for half as often by one project token, however many access tokens it has", () =>
+    Effect.gen(function* () {
+      const on = yield* instance(divided)
+      const { client_id, project_id, refresh_token } = yield* makePerson(on)
+      const accessTokens = yield* refreshTimes(on, 3, { client_id, refresh_token: Redacted.value(refresh_token) })
+      const granted = (bearer: string) =>
+        Effect.map(
+          Effect.replicateEffect(makePhone(on, { bearer }).get(randomUUID()), 25),
+          (answers) => answers.filter(({ status }) => status !== 429).length
+        )
+      assert.deepStrictEqual(yield* Effect.forEach(accessTokens, granted), [25, 6, 0])
+      const colleague = yield* makePerson(on, { project_id })
+      assert.strictEqual(yield* granted(colleague.bearer), 25)
     })
   )
 

@@ -6,7 +6,7 @@ import { TestClock } from "effect/testing"
 import { readForm } from "../../../src/platform/edge/Form.ts"
 import { pageRoutes } from "../../../src/platform/edge/routes/PageRoutes.ts"
 import { presentedBy } from "../../../src/platform/edge/Presented.ts"
-import { bucketsOf, networksWith, RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
+import { bucketsOf, networksWith, projectsWith, RateLimit } from "../../../src/platform/edge/limits/RateLimit.ts"
 
 type Request = HttpServerRequest.HttpServerRequest
 
@@ -59,7 +59,7 @@ describe("a page", () => {
   const routes = Effect.provideService(
     pageRoutes(router, {}, () => ({ status: 503, body: "" })),
     RateLimit,
-    { buckets: bucketsOf, networks: networksWith(bucketsOf) }
+    { buckets: bucketsOf, networks: networksWith(bucketsOf), projects: projectsWith(bucketsOf) }
   )
 
   /** Tries a secret in which `attempt` results; "limited" if there were too many wrong ones. */

@@ -4,7 +4,13 @@ import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { networkOf } from "../../../src/platform/edge/Addresses.ts"
-import { bucketsOf, bucketsOfPart, networksWith } from "../../../src/platform/edge/limits/RateLimit.ts"
+import {
+  bucketsOf,
+  bucketsOfPart,
+  networksWith,
+  projectsWith,
+  takeAll
+} from "../../../src/platform/edge/limits/RateLimit.ts"
 import { recent } from "../../../src/platform/edge/limits/Recent.ts"
 import { forAll } from "../../support/run/Property.ts"
 
@@ -30,10 +36,10 @@ describe("the buckets of a limit", () => {
           yield* TestClock.adjust(pause)
           const at = yield* Clock.currentTimeMillis
           if (how === "take" && (yield* buckets.take(key, cost)) === 0) admitted.push({ key, at, cost })
-          const last = admitted.findLastIndex((one) => one.key === key && one.cost === 1)
+          const last = admitted.findLastIndex((one) => one.key === key)
           if (how === "give back" && last >= 0) {
-            admitted.splice(last, 1)
-            yield* buckets.giveBack(key)
+            const [taken] = admitted.splice(last, 1)
+            yield* buckets.giveBack(key, taken!.cost)
           }
         }
         for (const [from, first] of admitted.entries()) {
@@ -152,6 +158,50 @@ describe("the buckets of one of several processes", () => {
         assert.isAbove(yield* whole.take("a", 6), 0)
         assert.strictEqual(yield* whole.take("a", 5), 0)
       })
+  )
+})
+
+describe("several buckets", () => {
+  it.effect("are taken from together: what one refuses takes nothing from the others", () =>
+    Effect.gen(function* () {
+      const own = bucketsOf({ perSecond: 1, burst: 10 })
+      const shared = bucketsOf({ perSecond: 1, burst: 5 })
+      const take = (cost: number) =>
+        takeAll([
+          [own, "a", cost],
+          [shared, "all", cost]
+        ])
+      assert.strictEqual(yield* take(4), 0)
+      // Six are left of one bucket, and one of the other.
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(take(9), 100),
+        Array.from({ length: 100 }, () => 3)
+      )
+      assert.deepStrictEqual(
+        yield* Effect.replicateEffect(take(4), 100),
+        Array.from({ length: 100 }, () => 3)
+      )
+      assert.deepStrictEqual([yield* own.take("a", 6), yield* own.take("a")], [0, 1])
+      assert.deepStrictEqual([yield* shared.take("all"), yield* shared.take("all")], [0, 1])
+    })
+  )
+})
+
+describe("the limit of projects", () => {
+  it.effect("lets one project token take half of it, and two of them all", () =>
+    Effect.gen(function* () {
+      const drawsOf = projectsWith(bucketsOf)({ perSecond: 4, burst: 10 })
+      const admitted = (subject: string, project_id = "p") =>
+        Effect.map(
+          Effect.replicateEffect(takeAll(drawsOf({ project_id, subject })), 20),
+          (waits) => waits.filter((seconds) => seconds === 0).length
+        )
+      const ofEach = Effect.forEach(["a", "b", "c"], (subject) => admitted(subject))
+      assert.deepStrictEqual(yield* ofEach, [5, 5, 0])
+      assert.strictEqual(yield* admitted("d", "q"), 5)
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* ofEach, [2, 2, 0])
+    })
   )
 })
 

@@ -203,6 +203,22 @@ export const exchange = (on: { readonly url: string }, fields: Readonly<Record<s
 export const refresh = (on: { readonly url: string }, fields: Readonly<Record<string, string | undefined>>) =>
   post(`${on.url}/token`, { grant_type: "refresh_token", ...fields })
 
+/** Refreshes a sign-in so many times; returns the access tokens, which all stay in force. */
+export const refreshTimes = Effect.fnUntraced(function* (
+  on: { readonly url: string },
+  times: number,
+  signedIn: { readonly client_id: string; readonly refresh_token: string }
+) {
+  const accessTokens: Array<string> = []
+  let { refresh_token } = signedIn
+  for (let n = 0; n < times; n++) {
+    const { body } = yield* refresh(on, { client_id: signedIn.client_id, refresh_token })
+    refresh_token = body.refresh_token
+    accessTokens.push(body.access_token)
+  }
+  return accessTokens
+})
+
 /** Signs in; returns the client id and both tokens. */
 export const signIn = Effect.fnUntraced(function* (on: Instance, options: Parameters<typeof obtainCode>[1] = {}) {
   const { client_id, code, verifier } = yield* obtainCode(on, options)

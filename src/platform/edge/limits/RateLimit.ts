@@ -12,6 +12,7 @@ import { Caller } from "../../../wire/Headers.ts"
 import { answer } from "../../../wire/Refusal.ts"
 import { Settings } from "../../settings/Settings.ts"
 import { siteOf } from "../Addresses.ts"
+import type { Owner } from "./MemoryBudget.ts"
 import { recent } from "./Recent.ts"
 
 /** Buckets per limit. */
@@ -27,8 +28,8 @@ export interface Buckets {
   readonly take: (key: string, cost?: number) => Effect.Effect<number>
   /** Takes `cost` tokens, also those that are not there yet: the next caller waits for them. */
   readonly charge: (key: string, cost: number) => Effect.Effect<void>
-  /** Gives back a token that was taken. */
-  readonly giveBack: (key: string) => Effect.Effect<void>
+  /** Gives back `cost` tokens that were taken together. */
+  readonly giveBack: (key: string, cost?: number) => Effect.Effect<void>
   /** How many buckets are in memory. */
   readonly size: () => number
 }
@@ -53,10 +54,10 @@ export const bucketsOf = ({ burst, perSecond }: Rate, capacity = maxBuckets): Bu
       Effect.map(Clock.currentTimeMillis, (now) => {
         fullAt.set(key, full(key, now) + interval * cost, now)
       }),
-    giveBack: (key) =>
+    giveBack: (key, cost = 1) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const at = fullAt.get(key)
-        if (at !== undefined) fullAt.set(key, at - interval, now)
+        if (at !== undefined) fullAt.set(key, at - interval * cost, now)
       }),
     size: fullAt.size
   }
@@ -89,6 +90,42 @@ const unlimited: Buckets = {
   size: () => 0
 }
 
+/** So many tokens of one bucket. */
+export type Draw = readonly [buckets: Buckets, key: string, cost?: number]
+
+/**
+ * Takes all draws and returns 0, or takes none and returns the whole seconds until the first bucket that refuses has
+ * enough. Buckets after that one are not asked, so a caller's own comes before those that it shares: what it is refused
+ * takes nothing from its neighbours.
+ */
+export const takeAll = Effect.fnUntraced(function* (draws: ReadonlyArray<Draw>) {
+  for (const [index, [buckets, key, cost]] of draws.entries()) {
+    const seconds = yield* buckets.take(key, cost)
+    if (seconds === 0) continue
+    yield* giveBackAll(draws.slice(0, index))
+    return seconds
+  }
+  return 0
+})
+
+const giveBackAll = (draws: ReadonlyArray<Draw>) =>
+  Effect.forEach(draws, ([buckets, key, cost]) => buckets.giveBack(key, cost), { discard: true })
+
+/**
+ * The draws on the rate of a project, of which one project token has half. Its sign-ins and refreshes make any number
+ * of credentials, which together leave the other half to the project's other tokens.
+ */
+export const projectsWith =
+  (buckets: (rate: Rate) => Buckets) =>
+  ({ burst, perSecond }: Rate) => {
+    const tokens = buckets({ burst: burst / 2, perSecond: perSecond / 2 })
+    const projects = buckets({ burst, perSecond })
+    return ({ project_id, subject }: Owner, cost = 1): ReadonlyArray<Draw> => [
+      [tokens, subject, cost],
+      [projects, project_id, cost]
+    ]
+  }
+
 /** How many of its networks an IPv6 site can use up. */
 const networksOfSite = 8
 
@@ -103,23 +140,18 @@ export const networksWith =
   ({ burst, perSecond }: Rate): NetworkBuckets => {
     const networks = buckets({ burst, perSecond })
     const sites = buckets({ burst: burst * networksOfSite, perSecond: perSecond * networksOfSite })
+    const drawsOf = (network: string): ReadonlyArray<Draw> => {
+      const site = siteOf(network)
+      return site === undefined
+        ? [[networks, network]]
+        : [
+            [networks, network],
+            [sites, site]
+          ]
+    }
     return {
-      take: (network) => {
-        const site = siteOf(network)
-        const own = networks.take(network)
-        if (site === undefined) return own
-        // What the network's own limit refuses draws nothing from its neighbours.
-        return Effect.flatMap(own, (seconds) =>
-          seconds > 0
-            ? Effect.succeed(seconds)
-            : Effect.tap(sites.take(site), (shared) => (shared > 0 ? networks.giveBack(network) : Effect.void))
-        )
-      },
-      giveBack: (network) => {
-        const site = siteOf(network)
-        const own = networks.giveBack(network)
-        return site === undefined ? own : Effect.andThen(sites.giveBack(site), own)
-      }
+      take: (network) => takeAll(drawsOf(network)),
+      giveBack: (network) => giveBackAll(drawsOf(network))
     }
   }
 
@@ -139,13 +171,15 @@ export class RateLimit extends Context.Service<
     readonly buckets: (rate: Rate) => Buckets
     /** The same for the networks of callers (Addresses.ts). */
     readonly networks: (rate: Rate) => NetworkBuckets
+    /** The same for projects: what a request of a project token draws. */
+    readonly projects: ReturnType<typeof projectsWith>
   }
 >()("service/edge/RateLimit") {
   static readonly layer = Layer.effect(
     RateLimit,
     Effect.map(Settings, (settings) => {
       const buckets = bucketsIn(settings)
-      return { buckets, networks: networksWith(buckets) }
+      return { buckets, networks: networksWith(buckets), projects: projectsWith(buckets) }
     })
   )
 }
