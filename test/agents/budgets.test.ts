@@ -1,9 +1,11 @@
 /** The budgets of a project (decisions.md, Budgets of a project): no caller passes a limit, and no other project notices. */
 import { assert, it, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Fiber, Metric, Stream } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Metric, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { readFile } from "node:fs"
+import { CallBudget } from "../../src/agents/mcp/calls/CallBudget.ts"
+import { Calls } from "../../src/agents/mcp/calls/Calls.ts"
 import { storedBytesOfNote } from "../../src/agents/tasks/Notes.ts"
 import * as Tasks from "../../src/agents/tasks/Tasks.ts"
 import { sweeps } from "../../src/agents/Wing.ts"
@@ -14,9 +16,12 @@ import { Memory, storedBytes } from "../../src/agents/memory/Memory.ts"
 import { withinLimit } from "../../src/agents/memory/Ranking.ts"
 import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { Database } from "../../src/platform/database/Database.ts"
+import { Draining } from "../../src/platform/edge/Draining.ts"
+import { RateLimit } from "../../src/platform/edge/limits/RateLimit.ts"
 import { limitRefusals } from "../../src/platform/metrics/Metrics.ts"
 import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
 import { Settings } from "../../src/platform/settings/Settings.ts"
+import { person } from "../support/agents/Answers.ts"
 import { Agent, type Called, issueToken } from "../support/agents/McpAgent.ts"
 import { waitingForLock } from "../support/database/Locks.ts"
 import { instance, Service } from "../support/service/Service.ts"
@@ -319,12 +324,12 @@ layer(Service.layer)("a limit on calls at once", (it) => {
     })
   )
 
-  it.effect("is one on what comes before and after the wait of task_wait", () =>
+  it.effect("refuses task_wait before its wait, and not after it", () =>
     Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
       const agent = yield* agentWith({ concurrent_calls: 1 })
       const [task, waited] = [yield* agent.task("Task"), yield* agent.task("Waited")]
-      const wait = (version: number) =>
-        Effect.forkChild(agent.call("task_wait", { id: waited.id, version, timeout_seconds: 1 }))
+      const wait = (version: number) => Effect.forkChild(agent.call("task_wait", { id: waited.id, version }))
       const waiting = yield* wait(waited.version)
       yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
       yield* whileLocked(
@@ -332,16 +337,37 @@ layer(Service.layer)("a limit on calls at once", (it) => {
         Effect.gen(function* () {
           const first = yield* Effect.forkChild(agent.update(task, { title: "changed" }))
           yield* waitingForLock
-          const malformed = yield* wait(-1)
-          for (const call of [malformed, waiting]) {
-            const { code, details } = yield* inTestTime(call)
-            assert.strictEqual(code, "limit_exceeded")
-            assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 1 })
-          }
+          const { code, details } = yield* inTestTime(yield* wait(-1))
+          assert.strictEqual(code, "limit_exceeded")
+          assert.deepStrictEqual(details, { limit: "concurrent_calls", value: 1, maximum: 1, retry_after: 1 })
+          yield* sql`update task set version = version + 1 where id = ${waited.id}::uuid`
+          const { output, text } = yield* inTestTime(waiting)
+          assert.isTrue(output?.changed, text)
           yield* Effect.forkChild(Fiber.join(first))
         })
       )
       assert.strictEqual((yield* inTestTime(yield* wait(-1))).code, "invalid_request")
+    })
+  )
+
+  it.effect("counts the time of what comes after the wait", () =>
+    Effect.gen(function* () {
+      const { services } = yield* instance({ SERVICE_RATE_LIMITS: "on" })
+      const calls = Calls.layer.pipe(
+        Layer.provide(CallBudget.layer),
+        Layer.provide([RateLimit.layer, Layer.succeed(Draining, { began: Effect.never })]),
+        Layer.provide(Layer.succeedContext(services))
+      )
+      const { call } = Context.get(yield* Layer.build(Layer.fresh(calls)), Calls)
+      const agent = yield* agentWith({})
+      const { id, version } = yield* agent.task("Task")
+      const start = (tool: "task_get" | "task_wait", given: object, answering: Effect.Effect<void>) =>
+        Effect.forkChild(call(person(agent.project_id), tool, { id, ...given }, () => Effect.as(answering, true)))
+      const waited = yield* start("task_wait", { version, timeout_seconds: 1 }, Effect.sleep("4 seconds"))
+      assert.isUndefined((yield* inTestTime(waited)).isError)
+      // More than the three seconds after which a project has one turn at a time.
+      yield* start("task_get", {}, Effect.never)
+      assert.isTrue((yield* inTestTime(yield* start("task_get", {}, Effect.void))).isError)
     })
   )
 

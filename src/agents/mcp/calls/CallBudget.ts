@@ -42,6 +42,10 @@ export class CallBudget extends Context.Service<
       caller: Caller,
       kind: Kind
     ) => <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Exceeded, R>
+    /** Runs the end of a call that has waited: it is not refused any more, and only its time counts. */
+    readonly finish: (
+      caller: Pick<Caller, "project_id">
+    ) => <A, E, R>(work: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   }
 >()("service/mcp/CallBudget") {
   static readonly layer = Layer.effect(
@@ -116,7 +120,7 @@ export class CallBudget extends Context.Service<
             })
           })
 
-      return { admit }
+      return { admit, finish: ({ project_id }) => turns.withoutTurn(project_id) }
     })
   )
 }

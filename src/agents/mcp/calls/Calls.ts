@@ -3,7 +3,8 @@
  * 7.4).
  *
  * 1. The call waits for its turn, within the limits of the project: what follows costs time, and a refusal of step 2 an
- *    audit row. A tool that waits has a turn for what comes before its wait and one for what comes after.
+ *    audit row. A tool that waits has turns for what comes before its wait. What comes after takes none, because whoever
+ *    has waited is not refused, but its time counts as the project's.
  * 2. If the tool writes, write_context is checked before the other arguments are read.
  * 3. The arguments are decoded, and refused if a text contains a secret (spec 1.5), or characters that control, reorder or
  *    hide text. The tool runs.
@@ -103,7 +104,7 @@ export class Calls extends Context.Service<
         const work = isWaiting(tools[name])
           ? turn(judged).pipe(
               Effect.flatMap(run),
-              Effect.flatMap((output) => turn(answered(output)))
+              Effect.flatMap((output) => budget.finish(actor)(answered(output)))
             )
           : turn(judged.pipe(Effect.flatMap(run), Effect.flatMap(answered)))
         return work.pipe(

@@ -237,5 +237,18 @@ export const make = ({ measured, most = 10_000, server = () => undefined }: Opti
       }
     })
 
-  return { visit, share, callsOf, searchesOf }
+  /** Runs work that takes no turn. Its time counts all the same. */
+  const withoutTurn =
+    (project_id: string) =>
+    <A, E, R>(work: Effect.Effect<A, E, R>) =>
+      Effect.flatMap(Clock.currentTimeMillis, (since) =>
+        Effect.ensuring(
+          work,
+          Effect.map(Clock.currentTimeMillis, (now) =>
+            spend(find(project_id, now), Math.max(0, now - countedFrom(since)), now)
+          )
+        )
+      )
+
+  return { visit, share, callsOf, searchesOf, withoutTurn }
 }
