@@ -5,6 +5,7 @@ import { Agent as Connections, request } from "node:http"
 import { connect } from "node:net"
 import { makeLargeTask } from "../support/agents/LargeTask.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
+import { rawLine } from "../support/network/RawLine.ts"
 import { serviceProcess } from "../support/service/processes/Process.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -72,19 +73,20 @@ const postUnread = ({ token, url }: Agent, body: string) =>
     (socket) => Effect.sync(() => socket.destroy())
   )
 
-const smallHeap = Effect.flatMap(Service, ({ services }) =>
-  Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96" }), (process) => ({
-    url: process.url,
-    services
-  }))
-)
+const smallHeap = (more: Readonly<Record<string, string>> = {}) =>
+  Effect.flatMap(Service, ({ services }) =>
+    Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96", ...more }), (process) => ({
+      url: process.url,
+      services
+    }))
+  )
 
 layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a process with a heap of 96 MiB", (it) => {
   it.effect(
     "refuses most of 200 large bodies at once with 429, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap)
+        const on = yield* Effect.orDie(smallHeap())
         const hostile = yield* Agent.make(on)
         const honest = yield* Agent.make(on)
         const bodies = [
@@ -122,7 +124,7 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
     "refuses batches whose answers do not fit, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap)
+        const on = yield* Effect.orDie(smallHeap())
         const hostile = yield* Effect.forEach(Array.from({ length: 6 }), () => Agent.make(on))
         const honest = yield* Agent.make(on)
         const batches = yield* Effect.forEach(hostile, (agent) =>
@@ -145,7 +147,7 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
     "survives large answers that nobody reads, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap)
+        const on = yield* Effect.orDie(smallHeap())
         const hostile = yield* Agent.make(on)
         const honest = yield* Agent.make(on)
         const unread = batch("task_get", { id: yield* makeLargeTask(hostile) }, 8)
@@ -153,6 +155,48 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
           yield* postUnread(hostile, unread)
           assert.strictEqual((yield* honest.note(`note ${n}`)).body, `note ${n}`)
         }
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.effect(
+    "survives refused requests with many headers that all should wait, and answers another project",
+    () =>
+      Effect.gen(function* () {
+        const on = yield* Effect.orDie(smallHeap({ SERVICE_RATE_LIMITS: "on" }))
+        const honest = yield* Agent.make(on)
+        const asking = (times: number, headers = "") => {
+          const asked = Buffer.from(`PUT /token HTTP/1.1\r\nHost: x\r\n${headers}\r\n`.repeat(times))
+          const expected = Array.from({ length: times }, () => false)
+          const line = Effect.acquireRelease(
+            Effect.sync(() => rawLine(on.url)),
+            ({ close }) => Effect.sync(close)
+          )
+          return Effect.flatMap(line, ({ isOpen, send }) =>
+            Effect.promise(async () => {
+              const answers = (await send(asked, expected)) ?? []
+              await new Promise((resume) => setTimeout(resume, 100))
+              return { statuses: answers.map(({ status }) => status), isOpen: isOpen() }
+            })
+          )
+        }
+        const concurrently = { concurrency: "unbounded" } as const
+        // So many of an address are answered at once.
+        yield* Effect.replicateEffect(asking(8), 125, { concurrency: 16 })
+        const many = Array.from({ length: 700 }, (_, n) => `${n.toString(36).padStart(3, "0")}:b\r\n`).join("")
+
+        const single = yield* Effect.replicateEffect(asking(1, many), 200, concurrently)
+        for (const { statuses } of single) assert.deepStrictEqual(statuses, [405])
+        const kept = single.filter(({ isOpen }) => isOpen).length
+        assert.isAtLeast(kept, 20)
+        assert.isAtMost(kept, 60)
+
+        const flood = Effect.replicateEffect(asking(8, many), 200, concurrently)
+        const [pipelined, { code }] = yield* Effect.all([flood, honest.call("continuity_context")], concurrently)
+        assert.strictEqual(code, undefined)
+        const answered = pipelined.filter(({ statuses }) => statuses.length === 8).length
+        assert.isAtLeast(answered, 1)
+        assert.isAtMost(answered, 20)
       }).pipe(Effect.scoped),
     120_000
   )

@@ -77,14 +77,15 @@ export class Boundary extends Context.Service<
           "x-request-id": requestId
         })
         const { network } = yield* Caller
-        const { socket } = NodeHttpServerRequest.toIncomingMessage(request)
-        if (complete.status === 429) yield* flood.waitIfMany(network, socket)
+        const asked = NodeHttpServerRequest.toIncomingMessage(request)
+        let mayStay = true
+        if (complete.status === 429) mayStay = yield* flood.waitIfMany(network, asked)
         else if (needsNoCredential(template, request, complete) && (yield* free.take(network)) > 0) {
-          yield* flood.wait(network, socket)
+          mayStay = yield* flood.wait(network, asked)
         }
         yield* measure(template, request.method, complete.status, since)
         yield* record(request, complete)
-        return complete
+        return mayStay ? complete : last(request, complete)
       })
 
       return {
@@ -149,6 +150,16 @@ const needsNoCredential = (template = "", { method }: Request, { status }: Respo
   template.startsWith("/.well-known/") ||
   probes.includes(template)
 const probes = ["/healthz", "/readyz"]
+
+/**
+ * The answer, as the last one of its connection. Behind others that wait (pipelining) it would take memory as long as they
+ * do: then the connection is closed without it.
+ */
+const last = (request: Request, response: Response) => {
+  const { req, socket } = NodeHttpServerRequest.toServerResponse(request)
+  if (socket === null) req.socket.destroy()
+  return HttpServerResponse.setHeader(response, "connection", "close")
+}
 
 const answerTo = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>) {
   const [response] = yield* HttpServerError.causeResponse(cause)

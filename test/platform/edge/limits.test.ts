@@ -521,7 +521,7 @@ layer(Service.layer)("a flood", (it) => {
     const refuse = () =>
       Effect.runPromise(
         Effect.andThen(
-          waitIfMany("203.0.113.7", {}),
+          waitIfMany("203.0.113.7", { rawHeaders: [], socket: {} }),
           Effect.sync(() => (answered += 1))
         )
       )

@@ -3,33 +3,50 @@
  * of the cheapest answers a second would occupy the process. Callers who do wait notice nothing.
  *
  * The more answers of a network wait, the longer each of them does. So a network gets as many late answers a second however
- * many connections it has, and none of them is closed: a proxy's carries the requests of many people.
+ * many connections it has. What would wait too long, or has no room in memory, is answered at once and loses its connection.
+ * None that waits does: a proxy's connection carries the requests of many people.
  */
 import { Effect } from "effect"
+import { oldGeneration } from "../../settings/Heap.ts"
 import { siteOf } from "../Addresses.ts"
 
 /** Refusals that are answered at once in each second. */
 const free = 200
 /** Milliseconds that an answer waits; as a timer of Node, because it delays answers, not what they depend on. */
 const pauseMillis = 250
-/** Proxies wait for an answer longer than that. */
+/** Proxies wait for an answer longer than that. What would wait longer does not wait at all. */
 const longestMillis = 10_000
 /** Answers that wait no longer than `pauseMillis`: of a network, of an IPv6 site, and of all. */
 const mostOfNetwork = 64
 const mostOfSite = 8 * mostOfNetwork
 const mostOfAll = 2_000
+/** Bytes of the heap that a request takes while it waits, and more for each name and value of its headers (measured). */
+const bytesOfRequest = 12 * 1024
+const bytesOfText = 100
 
-export const makeFloodPauses = () => {
+/** What is answered, as node:http has it. */
+interface Asked {
+  readonly rawHeaders: ReadonlyArray<string>
+  readonly socket: object
+  readonly url?: string | undefined
+}
+
+const bytesOf = ({ rawHeaders, url = "" }: Asked) =>
+  rawHeaders.reduce((bytes, text) => bytes + bytesOfText + text.length, bytesOfRequest + url.length)
+
+/** `mostBytes`: for all that wait. No network has a share of its own: what finds no room is only answered sooner. */
+export const makeFloodPauses = (mostBytes = oldGeneration() / 16) => {
   let second = 0
   let refused = 0
+  let bytesWaiting = 0
   const waiting = new Map<string, number>()
   const slowed = new WeakSet<object>()
 
+  const sizeOf = (crowd: string) => waiting.get(crowd) ?? 0
   const count = (crowd: string, by: 1 | -1) => {
-    const size = (waiting.get(crowd) ?? 0) + by
+    const size = sizeOf(crowd) + by
     if (size === 0) waiting.delete(crowd)
     else waiting.set(crowd, size)
-    return size
   }
 
   /**
@@ -54,27 +71,44 @@ export const makeFloodPauses = () => {
       return Effect.sync(() => clearTimeout(timer))
     })
 
-  /** Run before what comes too often from a network is answered. */
-  const wait = (network: string, connection: object) =>
+  /** A place among those that wait; undefined if there is none. */
+  const enter = (network: string, asked: Asked) => {
+    const crowds = crowdsOf(network, slowed.has(asked.socket) ? "further" : "first")
+    slowed.add(asked.socket)
+    const bytes = bytesOf(asked)
+    const millis = pauseMillis * Math.max(1, ...crowds.map(([crowd, most]) => (sizeOf(crowd) + 1) / most))
+    if (millis > longestMillis || bytesWaiting + bytes > mostBytes) return undefined
+    const change = (by: 1 | -1) => {
+      bytesWaiting += by * bytes
+      for (const [crowd] of crowds) count(crowd, by)
+    }
+    change(1)
+    return { millis, leave: () => change(-1) }
+  }
+
+  /**
+   * Run before what comes too often from a network is answered. False if there is no room to wait: then the connection
+   * has to be closed. The wait ends when the client is gone.
+   */
+  const wait = (network: string, asked: Asked) =>
     Effect.acquireUseRelease(
-      Effect.sync(() => {
-        const crowds = crowdsOf(network, slowed.has(connection) ? "further" : "first")
-        slowed.add(connection)
-        return crowds.map(([crowd, most]) => ({ crowd, times: count(crowd, 1) / most }))
-      }),
-      (crowds) => sleep(Math.min(longestMillis, pauseMillis * Math.max(1, ...crowds.map(({ times }) => times)))),
-      (crowds) => Effect.sync(() => crowds.forEach(({ crowd }) => count(crowd, -1)))
+      Effect.sync(() => enter(network, asked)),
+      (place) =>
+        place === undefined
+          ? Effect.succeed(false)
+          : Effect.as(Effect.exit(Effect.interruptible(sleep(place.millis))), true),
+      (place) => Effect.sync(() => place?.leave())
     )
 
   return {
     wait,
-    /** Run before a refusal is sent. */
-    waitIfMany: (network: string, connection: object) =>
+    /** Run before a refusal is sent; as `wait`. */
+    waitIfMany: (network: string, asked: Asked) =>
       Effect.suspend(() => {
         const now = Math.floor(performance.now() / 1000)
         if (now !== second) [second, refused] = [now, 0]
         refused += 1
-        return refused <= free ? Effect.void : wait(network, connection)
+        return refused <= free ? Effect.succeed(true) : wait(network, asked)
       })
   }
 }
