@@ -91,7 +91,7 @@ const unlimited: Buckets = {
 }
 
 /** So many tokens of one bucket. */
-export type Draw = readonly [buckets: Buckets, key: string, cost?: number]
+type Draw = readonly [buckets: Buckets, key: string, cost?: number]
 
 /**
  * Takes all draws and returns 0, or takes none and returns the whole seconds until the first bucket that refuses has
