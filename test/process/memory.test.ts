@@ -165,38 +165,23 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
       Effect.gen(function* () {
         const on = yield* Effect.orDie(smallHeap({ SERVICE_RATE_LIMITS: "on" }))
         const honest = yield* Agent.make(on)
-        const asking = (times: number, headers = "") => {
-          const asked = Buffer.from(`PUT /token HTTP/1.1\r\nHost: x\r\n${headers}\r\n`.repeat(times))
-          const expected = Array.from({ length: times }, () => false)
+        const asking = (headers: string) => {
+          const asked = Buffer.from(`PUT /token HTTP/1.1\r\nHost: x\r\n${headers}\r\n`.repeat(8))
+          const expected = Array.from({ length: 8 }, () => false)
           const line = Effect.acquireRelease(
             Effect.sync(() => rawLine(on.url)),
             ({ close }) => Effect.sync(close)
           )
-          return Effect.flatMap(line, ({ isOpen, send }) =>
-            Effect.promise(async () => {
-              const answers = (await send(asked, expected)) ?? []
-              await new Promise((resume) => setTimeout(resume, 100))
-              return { statuses: answers.map(({ status }) => status), isOpen: isOpen() }
-            })
-          )
+          return Effect.flatMap(line, ({ send }) => Effect.promise(() => send(asked, expected)))
         }
         const concurrently = { concurrency: "unbounded" } as const
         // So many of an address are answered at once.
-        yield* Effect.replicateEffect(asking(8), 125, { concurrency: 16 })
+        yield* Effect.replicateEffect(asking(""), 125, concurrently)
         const many = Array.from({ length: 700 }, (_, n) => `${n.toString(36).padStart(3, "0")}:b\r\n`).join("")
-
-        const single = yield* Effect.replicateEffect(asking(1, many), 200, concurrently)
-        for (const { statuses } of single) assert.deepStrictEqual(statuses, [405])
-        const kept = single.filter(({ isOpen }) => isOpen).length
-        assert.isAtLeast(kept, 20)
-        assert.isAtMost(kept, 60)
-
-        const flood = Effect.replicateEffect(asking(8, many), 200, concurrently)
-        const [pipelined, { code }] = yield* Effect.all([flood, honest.call("continuity_context")], concurrently)
+        const flood = Effect.replicateEffect(asking(many), 200, concurrently)
+        const [, { code }] = yield* Effect.all([flood, honest.call("continuity_context")], concurrently)
         assert.strictEqual(code, undefined)
-        const answered = pipelined.filter(({ statuses }) => statuses.length === 8).length
-        assert.isAtLeast(answered, 1)
-        assert.isAtMost(answered, 20)
+        assert.strictEqual((yield* honest.note("after the flood")).body, "after the flood")
       }).pipe(Effect.scoped),
     120_000
   )

@@ -19,7 +19,7 @@ import { Caller } from "../../wire/Headers.ts"
 import { answer } from "../../wire/Refusal.ts"
 import { escaped } from "../../wire/Text.ts"
 import { Addresses, networkOf, siteOf } from "./Addresses.ts"
-import { makeFloodPauses } from "./limits/Floods.ts"
+import { makeFloodPauses, RoomToWait } from "./limits/Floods.ts"
 import { PageLimit } from "./limits/PageLimit.ts"
 import { RateLimit } from "./limits/RateLimit.ts"
 import { report } from "./Report.ts"
@@ -54,7 +54,7 @@ export class Boundary extends Context.Service<
       }
       const limited = yield* PageLimit
       const free = (yield* RateLimit).networks(freeRate)
-      const flood = makeFloodPauses()
+      const flood = makeFloodPauses(yield* RoomToWait)
       const record = yield* recorder
       const trace = yield* tracer
 

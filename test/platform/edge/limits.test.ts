@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from "node:crypto"
 import { connect } from "node:net"
 import { onTestFinished, vi } from "vitest"
 import { format, type TokenKind } from "../../../src/platform/crypto/Tokens.ts"
-import { makeFloodPauses } from "../../../src/platform/edge/limits/Floods.ts"
+import { makeFloodPauses, RoomToWait } from "../../../src/platform/edge/limits/Floods.ts"
 import { exchange, makeClient, makeToken, obtainCode, pkce, post } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
 import { rotating, successorOf, tokens } from "../../support/bridges/Tokens.ts"
@@ -511,11 +511,42 @@ layer(Service.layer)("a flood", (it) => {
       }).pipe(Effect.scoped)
   )
 
+  it.effect("from one address is answered at once where no more may wait, and its connection is closed", () =>
+    Effect.gen(function* () {
+      // Room for one request.
+      const { url } = yield* Effect.provideService(limited, RoomToWait, 20_000)
+      const headers = from("203.0.113.7")
+      yield* Effect.replicateEffect(send(`${url}/healthz`, { method: "GET", headers }), 1000, { concurrency: 16 })
+      const asking = (address: string, times = 1) =>
+        Effect.promise(async () => {
+          const line = rawLine(url)
+          const asked = `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${address}\r\n\r\n`
+          const expected = Array.from({ length: times }, () => false)
+          const answers = await line.send(Buffer.from(asked.repeat(times)), expected)
+          await new Promise((resume) => setTimeout(resume, 50))
+          const isOpen = line.isOpen()
+          line.close()
+          return { statuses: answers?.map(({ status }) => status), isOpen }
+        })
+      const outcomes = yield* Effect.all(
+        [asking("203.0.113.7"), asking("203.0.113.7"), asking("203.0.113.7"), asking("203.0.113.9")],
+        { concurrency: "unbounded" }
+      )
+      const kept = { statuses: [200], isOpen: true }
+      const closed = { statuses: [200], isOpen: false }
+      assert.deepStrictEqual(outcomes.pop(), kept)
+      assert.sameDeepMembers(outcomes, [kept, closed, closed])
+      // The second answer would wait for the first.
+      assert.deepStrictEqual(yield* asking("203.0.113.7", 2), { statuses: [], isOpen: false })
+      assert.deepStrictEqual(yield* asking("203.0.113.7"), kept)
+    })
+  )
+
   it("of refusals waits for most of its answers; a few refusals do not wait", async () => {
     // So that all of them fall into one second.
     const clock = vi.spyOn(performance, "now").mockReturnValue(performance.now())
     onTestFinished(() => clock.mockRestore())
-    const { waitIfMany } = makeFloodPauses()
+    const { waitIfMany } = makeFloodPauses(2 ** 20)
     const pause = (millis: number) => new Promise((resume) => setTimeout(resume, millis))
     let answered = 0
     const refuse = () =>

@@ -6,7 +6,7 @@
  * many connections it has. What would wait too long, or has no room in memory, is answered at once and loses its connection.
  * None that waits does: a proxy's connection carries the requests of many people.
  */
-import { Effect } from "effect"
+import { Context, Effect } from "effect"
 import { oldGeneration } from "../../settings/Heap.ts"
 import { siteOf } from "../Addresses.ts"
 
@@ -34,8 +34,12 @@ interface Asked {
 const bytesOf = ({ rawHeaders, url = "" }: Asked) =>
   rawHeaders.reduce((bytes, text) => bytes + bytesOfText + text.length, bytesOfRequest + url.length)
 
-/** `mostBytes`: for all that wait. No network has a share of its own: what finds no room is only answered sooner. */
-export const makeFloodPauses = (mostBytes = oldGeneration() / 16) => {
+/** Bytes for all that wait. No network has a share of its own: what finds no room is only answered sooner. */
+export const RoomToWait = Context.Reference<number>("service/edge/RoomToWait", {
+  defaultValue: () => oldGeneration() / 16
+})
+
+export const makeFloodPauses = (room: number) => {
   let second = 0
   let refused = 0
   let bytesWaiting = 0
@@ -77,7 +81,7 @@ export const makeFloodPauses = (mostBytes = oldGeneration() / 16) => {
     slowed.add(asked.socket)
     const bytes = bytesOf(asked)
     const millis = pauseMillis * Math.max(1, ...crowds.map(([crowd, most]) => (sizeOf(crowd) + 1) / most))
-    if (millis > longestMillis || bytesWaiting + bytes > mostBytes) return undefined
+    if (millis > longestMillis || bytesWaiting + bytes > room) return undefined
     const change = (by: 1 | -1) => {
       bytesWaiting += by * bytes
       for (const [crowd] of crowds) count(crowd, by)
