@@ -35,7 +35,7 @@ import { isDocumentUrl } from "../../src/signin/oauth/clients/fetchDocument.ts"
 import { isAcceptable, isDangerous, matches } from "../../src/signin/oauth/clients/RedirectUri.ts"
 import { isResource } from "../../src/signin/oauth/metadata/Resource.ts"
 import { parametersOf } from "../../src/signin/oauth/Parameters.ts"
-import { markdown } from "../../src/people/console/Markdown.ts"
+import { markdownOfPage } from "../../src/people/console/Markdown.ts"
 import { Base64Bytes } from "../../src/wire/Ids.ts"
 import { Instant } from "../../src/wire/Instant.ts"
 import { expanded, parsed, wordsOf } from "../../src/wire/Scopes.ts"
@@ -450,7 +450,7 @@ const readers: Readonly<
   ],
   "a server's address": [decode(BaseUrl), headers, ["http://127.", "1", ""], ["http://", "a.", ""]],
   "the Markdown of an agent": [
-    markdown,
+    (text) => markdownOfPage()(text),
     entry,
     ...all(
       "*a ",
@@ -575,9 +575,9 @@ describe("text of others is read in linear time", () => {
   })
 
   it("no Markdown costs a page much more than a list does", () => {
-    const of = (worst: Worst) => {
-      const text = textFor(worst, entry)
-      return millisecondsOf(() => markdown(text), 3)
+    const of = (worst: Worst, sizes = [entry]) => {
+      const texts = sizes.map((size) => textFor(worst, size))
+      return millisecondsOf(() => texts.map(markdownOfPage()), 10)
     }
     const list = of(["", "- what the team decided\n", ""])
     const table = `${"|a".repeat(181)}\n${"|-".repeat(181)}\n${"|\n".repeat(361)}\n`
@@ -587,6 +587,9 @@ describe("text of others is read in linear time", () => {
       [reference, "[a] ", ""]
     ] satisfies ReadonlyArray<Worst>)
       assert.isBelow(of(worst), 20 * list, worst[0].slice(0, 20))
+    // The largest page of a task: its body, its notes with the receipts' summaries, and the receipts' steps and pitfalls.
+    const sizes = [entry, ...Array<number>(15).fill(4000), ...Array<number>(200).fill(500)]
+    for (const worst of all("a\n\n", "1. a\n", "# a\n")) assert.isBelow(of(worst, sizes), 20 * list, worst[1])
   })
 
   it("a cycle of tasks", () => {

@@ -20,6 +20,7 @@ import { Caller } from "../../wire/Headers.ts"
 import type { Scope } from "../../wire/Scopes.ts"
 import { operatorActions } from "./Actions.ts"
 import { type Frame, framed, told } from "./frame/Frame.ts"
+import { markdownOfPage } from "./Markdown.ts"
 import { isOwnAction, type OwnAction, ownDeviceActions } from "./phones/OwnDevices.ts"
 import { type ConsoleRoutes, ownerOf, ownFrame, type Request } from "./Routes.ts"
 import { type Failure, isUuid, type NotHere, type Shown, type View } from "./View.ts"
@@ -89,7 +90,14 @@ export const consoleForms = Effect.fnUntraced(function* ({
       )
       if (Option.isNone(fields)) return end("malformed")
       if (!isFormOf(session, fields.value.get("csrf") ?? "")) return end("foreign_form")
-      const view: View = { session, project, query: new URLSearchParams(), now: session.now, id: params["id"] ?? "" }
+      const view: View = {
+        session,
+        project,
+        query: new URLSearchParams(),
+        now: session.now,
+        id: params["id"] ?? "",
+        markdown: markdownOfPage()
+      }
       if (!mayWrite(view, needs)) return yield* refused(frame, needs)
       const sent: Sent = { action: fields.value.get("action") ?? "", fields: fields.value }
       const act = Object.hasOwn(actions, sent.action) ? actions[sent.action] : undefined

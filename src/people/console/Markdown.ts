@@ -6,6 +6,7 @@
  * An image becomes a link. A link names its host, leads to another site, and takes nothing of this one along.
  * A heading is a bold line: an agent's text must not look like a part of the page, nor change its outline.
  * Characters that reorder or hide text are shown escaped: an entity such as `&#8238;` makes one out of acceptable text.
+ * All texts of a page share one budget, because a page is rendered in one stretch, and a task has hundreds of texts.
  */
 import MarkdownIt, { type Token } from "markdown-it"
 import { html, type Html } from "../../platform/html/Html.ts"
@@ -14,15 +15,22 @@ import { prose } from "./Parts.ts"
 
 /** Where the parser stops descending, and drops what is deeper: such a text is shown as it is. */
 const maxNesting = 20
-/** Markup that is longer than this shows a text as it is. */
-const maxMarkup = 64 * 1024
 /**
- * How many tokens more than characters a text may have; otherwise it is shown as it is. Ordinary Markdown has fewer, but a
- * row of a table fills all columns: 16 KiB of `|` would make two million.
+ * What the texts of a page may cost: one for each character, each token of a block, and each character of an address. A row
+ * of a table fills all columns, so 16 KiB of `|` would make two million tokens. A reference repeats its address at each use.
  */
-const moreTokens = 200
+const pageBudget = 64 * 1024
 
-class TooManyTokens extends Error {}
+interface Budget {
+  left: number
+}
+
+class BudgetExceeded extends Error {}
+
+const spend = (budget: Budget, cost: number) => {
+  budget.left -= cost
+  if (budget.left < 0) throw new BudgetExceeded()
+}
 
 const parser = new MarkdownIt({ html: false, linkify: false, typographer: false, breaks: true })
 parser.set({ maxNesting })
@@ -31,26 +39,29 @@ parser.validateLink = () => true
 
 parser.block.State = class extends parser.block.State {
   override push(...given: Parameters<InstanceType<typeof parser.block.State>["push"]>) {
-    if (this.tokens.length > this.src.length + moreTokens) throw new TooManyTokens()
+    spend(this.env["budget"] as Budget, 1)
     return super.push(...given)
   }
 }
 
-export const markdown = (text: string): Html => {
-  const tokens = parsed(text)
-  if (tokens === undefined) return prose(text)
-  const shown = html`<div class="md">${render(tokens)}</div>`
-  return shown.text.length > maxMarkup ? prose(text) : shown
+/** Renders the texts of one page, the most important first: once a text exceeds the budget, the rest is shown as it is. */
+export const markdownOfPage = () => {
+  const budget = { left: pageBudget }
+  return (text: string): Html => {
+    const tokens = parsed(text, budget)
+    return tokens === undefined ? prose(text) : html`<div class="md">${render(tokens)}</div>`
+  }
 }
 
 /** Undefined if the structure of the text would cost too much. */
-const parsed = (text: string) => {
+const parsed = (text: string, budget: Budget) => {
   try {
-    const tokens = parser.parse(text, {})
-    const isSmall = addressesIn(tokens) <= maxMarkup && tokens.every(({ level }) => level < maxNesting - 1)
-    return isSmall ? tokens : undefined
+    spend(budget, text.length)
+    const tokens = parser.parse(text, { budget })
+    spend(budget, addressesIn(tokens))
+    return tokens.every(({ level }) => level < maxNesting - 1) ? tokens : undefined
   } catch (error) {
-    if (error instanceof TooManyTokens) return undefined
+    if (error instanceof BudgetExceeded) return undefined
     throw error
   }
 }

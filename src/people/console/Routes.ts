@@ -23,6 +23,7 @@ import type { Session, SessionToken } from "../../signin/sessions/Sessions.ts"
 import { refuse, type SharedRefusal } from "../../wire/Errors.ts"
 import { doneSentence } from "./Actions.ts"
 import { consoleHeaders, endPage, type Frame, framed, sections, type serviceSections, told } from "./frame/Frame.ts"
+import { markdownOfPage } from "./Markdown.ts"
 import { ownDone } from "./phones/OwnDevices.ts"
 import { type Failure, isUuid, maySee, NotHere, type ServiceView, type Shown, type View } from "./View.ts"
 
@@ -120,7 +121,8 @@ export const consoleRoutes = Effect.fnUntraced(function* (router: HttpRouter.Htt
         if (needs !== undefined && !maySee(session, needs)) {
           return showFramed(403, told(frame, title, `Your project token does not include the scope ${needs}.`))
         }
-        const view = { session, project, query, now: session.now, id: params["id"] ?? "" }
+        const id = params["id"] ?? ""
+        const view = { session, project, query, now: session.now, id, markdown: markdownOfPage() }
         return yield* render(view).pipe(
           Effect.map((shown) => showFramed(200, framed(frame, shown))),
           Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame))),

@@ -7,7 +7,6 @@ import { html, type Html, type Part } from "../../platform/html/Html.ts"
 import { after } from "../../wire/Instant.ts"
 import { bridgeRow } from "./bridges/BridgesPage.ts"
 import { kindMark } from "./memory/MemoryPage.ts"
-import { markdown } from "./Markdown.ts"
 import { empty, meta, name, time } from "./Parts.ts"
 import { statusMark } from "./tasks/StatusMark.ts"
 import { taskList } from "./tasks/TasksPage.ts"
@@ -31,7 +30,7 @@ export const todayPage = Effect.gen(function* () {
             (task) =>
               html`<article class="card ask">
                 <h3><a class="name" href="${pathOf(view, "tasks", task.id)}">${task.title}</a></h3>
-                ${markdown(task.blocked_reason ?? task.title)}
+                ${view.markdown(task.blocked_reason ?? task.title)}
                 ${meta(...(task.choices ?? []).map((choice) => html`<a href="${pathOf(view, "tasks", task.id)}">${choice}</a>`))}
                 ${meta(
                   `priority ${task.priority}`,

@@ -13,6 +13,8 @@ export interface View {
   readonly query: URLSearchParams
   /** The id of the path's last part, if the page has one. */
   readonly id: string
+  /** Renders the Markdown of agents; the texts of the page share its budget. */
+  readonly markdown: (text: string) => Html
   /** A form of this page that was sent and not accepted. */
   readonly unsaved?: { readonly action: string; readonly fields: URLSearchParams; readonly problem: string } | undefined
 }

@@ -1,7 +1,8 @@
 /** The Markdown of agents: which structure is shown, and what stays text. */
 import { assert, describe, it } from "vitest"
-import { markdown } from "../../../src/people/console/Markdown.ts"
+import { markdownOfPage } from "../../../src/people/console/Markdown.ts"
 
+const markdown = (text: string) => markdownOfPage()(text)
 const shown = (text: string) => markdown(text).text.replace(/^<div class="md">(.*)<\/div>$/s, "$1")
 const anchor = (href: string, text: string, place: string) =>
   `<a href="${href}" rel="noopener noreferrer nofollow">${text}<span class="host">${place}</span></a>`
@@ -131,5 +132,29 @@ describe("the Markdown of agents", () => {
       assert.strictEqual(html.replace(/^<p class="text">(.*)<\/p>$/s, "$1").replaceAll("&gt;", ">"), text)
     }
     assert.include(shown(`${"> ".repeat(10)}deep`), "<p>deep</p>")
+  })
+
+  it("shows the texts of a page as they are from the one on that exceeds its budget", () => {
+    const costly = {
+      characters: "a".repeat(16_384),
+      tokens: "a\n\n".repeat(3000),
+      addresses: `[a]: https://a.example/${"a".repeat(1000)}\n\n${"[a] ".repeat(20)}`
+    }
+    for (const [what, text] of Object.entries(costly)) {
+      const render = markdownOfPage()
+      const isStructured = Array.from({ length: 6 }, () => render(text).text.startsWith('<div class="md">'))
+      assert.deepStrictEqual(isStructured, [true, true, true, false, false, false], what)
+      assert.strictEqual(render("*a* <b>").text, '<p class="text">*a* &lt;b&gt;</p>', what)
+    }
+  })
+
+  it("shows the structure of a page with ten receipts of usual length", () => {
+    const render = markdownOfPage()
+    const body = `# Why\n\n${"The team *decided* it; see `docs/run.md`.\n\n".repeat(100)}`
+    const summary = `Changed:\n\n${"- **one** of the files\n".repeat(40)}`
+    const receipt = [summary, ...Array<string>(6).fill("Run the `tests` of the queue.")]
+    for (const text of [body, ...Array.from({ length: 10 }, () => receipt).flat()]) {
+      assert.match(render(text).text, /^<div class="md">/)
+    }
   })
 })

@@ -128,6 +128,23 @@ layer(Service.layer)("the tasks of a project", (it) => {
     })
   )
 
+  it.effect("have one budget for the Markdown of a page, of which the receipts get what the other texts leave", () =>
+    Effect.gen(function* () {
+      const { made, person, tasks } = yield* signedIn
+      const task = yield* made.agent.task("Costly", { body: `*body*\n\n${"a\n\n".repeat(5000)}` })
+      for (let count = 0; count < 5; count++) {
+        yield* made.agent.write("task_note", { id: task.id, text: "a\n\n".repeat(1300) })
+      }
+      const receipt = { session_ref: "session", worker: "me", outcome: "blocked", summary: "*receipt*" }
+      const question = { status: "blocked", blocked_kind: "decision", blocked_reason: "*question*" }
+      yield* made.agent.update(task, { ...question, receipt })
+      const { text } = yield* person.get(`${tasks}/${task.id}`)
+      for (const shown of ["<em>question</em>", "<em>body</em>", '<p class="text">*receipt*</p>']) {
+        assert.include(text, shown)
+      }
+    })
+  )
+
   it.effect("show the notes of agents and people, and take one from whoever may write", () =>
     Effect.gen(function* () {
       const service = yield* Service

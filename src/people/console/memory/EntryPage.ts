@@ -7,7 +7,6 @@ import { ProjectTokens } from "../../../signin/access/ProjectTokens.ts"
 import { type ActorName, namesFor } from "../Actors.ts"
 import { kindMark } from "./MemoryPage.ts"
 import { archiveForm, supersedeForm } from "./MemoryForms.ts"
-import { markdown } from "../Markdown.ts"
 import { facts, mark, name, tags, time } from "../Parts.ts"
 import { isUuid, maySee, NotHere, pathOf, type View } from "../View.ts"
 
@@ -30,7 +29,7 @@ export const entryPage = Effect.gen(function* () {
         ${ended(entry, view)}
         <div class="two">
           <div>
-            <div class="card">${markdown(entry.body)}</div>
+            <div class="card">${view.markdown(entry.body)}</div>
             ${former !== undefined && superseded(former, view)} ${supersedeForm(view, entry)}
             ${archiveForm(view, entry)}
           </div>
@@ -60,7 +59,7 @@ const superseded = (former: MemoryEntry, view: View) =>
     <div class="card">
       <h3><a class="name" href="${pathOf(view, "memory", former.id)}">${former.title}</a></h3>
       <p class="meta"><span>${kindMark(former.kind)}</span> <span>${time(former.created_at, view.now)}</span></p>
-      ${markdown(former.body)}
+      ${view.markdown(former.body)}
     </div>`
 
 const about = ({ created_at, id, provenance }: MemoryEntry, called: ActorName, now: Date, view: View) => {

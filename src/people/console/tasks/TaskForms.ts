@@ -6,7 +6,6 @@ import { type Task, TaskAnswer, TaskCreate, TaskNote, TaskUpdate } from "../../.
 import { Tasks } from "../../../agents/tasks/Tasks.ts"
 import { html, type Html, type Part } from "../../../platform/html/Html.ts"
 import type { Actor } from "../../../wire/Actor.ts"
-import { markdown } from "../Markdown.ts"
 import { options, prose } from "../Parts.ts"
 import { NotHere, pathOf, type View } from "../View.ts"
 import {
@@ -172,7 +171,7 @@ export const question = (view: View, task: Task): Part => {
   if (status !== "blocked") return undefined
   return html`<section class="card ask" aria-labelledby="question">
     <h2 id="question">${isAsking ? "A decision is needed" : "It is blocked"}</h2>
-    ${markdown(blocked_reason ?? title)}
+    ${view.markdown(blocked_reason ?? title)}
     ${isAsking && mayWrite(view, "tasks:write") && answerForm(view, choices ?? [], version)}
   </section>`
 }

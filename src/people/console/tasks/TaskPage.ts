@@ -1,4 +1,7 @@
-/** One task: its question, its place among others, its body, notes, and the receipts of its sessions as a time line. */
+/**
+ * One task: its question, its place among others, its body, notes, and the receipts of its sessions as a time line. In this
+ * order its texts take from the budget of the page, so old receipts lose their structure first.
+ */
 import { Effect } from "effect"
 import type { Answer, Note, Receipt, Task, TaskFound } from "../../../agents/tasks/Shapes.ts"
 import { Tasks } from "../../../agents/tasks/Tasks.ts"
@@ -6,7 +9,6 @@ import { html, type Html, type Part } from "../../../platform/html/Html.ts"
 import { ProjectTokens } from "../../../signin/access/ProjectTokens.ts"
 import { activityAbout } from "../activity/ActivityPage.ts"
 import { type ActorName, namesFor } from "../Actors.ts"
-import { markdown } from "../Markdown.ts"
 import { facts, mark, more, name, tags, time } from "../Parts.ts"
 import { shortId } from "../frame/Frame.ts"
 import { addNoteForm, changeTaskForm, lostAnswer, question } from "./TaskForms.ts"
@@ -39,9 +41,10 @@ export const taskPage = Effect.gen(function* () {
         ${lostAnswer(view, task)} ${question(view, task)} ${decision(view, task)} ${graph(view, found)}
         <div class="two">
           <div>
-            ${task.body !== "" && html`<div class="card">${markdown(task.body)}</div>`} ${changeTaskForm(view, task)}
+            ${task.body !== "" && html`<div class="card">${view.markdown(task.body)}</div>`}
+            ${changeTaskForm(view, task)}
             <h2>Notes</h2>
-            ${notes(found.notes, called, now)} ${addNoteForm(view)}
+            ${notes(found.notes, called, view)} ${addNoteForm(view)}
             <h2>Sessions</h2>
             ${
               page.length === 0
@@ -49,7 +52,7 @@ export const taskPage = Effect.gen(function* () {
                     ${after === undefined ? "No session has left a receipt yet." : "No earlier receipts."}
                   </p>`
                 : html`<ol class="timeline">
-                    ${page.map((receipt) => receiptItem(receipt, called, now))}
+                    ${page.map((receipt) => receiptItem(receipt, called, view))}
                   </ol>`
             }
             ${more(pathOf(view, "tasks", id), query, next)}
@@ -76,7 +79,7 @@ const decision = (view: View, { answer, answer_entry_id }: Task): Part => {
   const { at, by, entry_id, same_credential, text } = answer
   return html`<section class="card ask" aria-labelledby="decision">
     <h2 id="decision">Decided</h2>
-    ${markdown(text)}
+    ${view.markdown(text)}
     <p class="meta">
       <span>${nameOf(by)}</span> <span>${time(at, view.now)}</span>
       ${same_credential && mark("by the credential that asked", "warn")}
@@ -132,7 +135,7 @@ const linked = (side: "before" | "after", title: string, tasks: TaskFound["depen
 /** How many notes are read with a task. */
 const mostNotes = 5
 
-const notes = (all: ReadonlyArray<Note>, called: ActorName, now: Date): Part => {
+const notes = (all: ReadonlyArray<Note>, called: ActorName, { markdown, now }: View): Part => {
   if (all.length === 0) return html`<p class="soft">Nobody has left a note.</p>`
   return html`${all.length === mostNotes && html`<p class="soft small">The newest five.</p>`}
     <ul class="rows">
@@ -153,19 +156,19 @@ const outcomes = {
   blocked: mark("blocked", "warn")
 } as const
 
-const receiptItem = (receipt: Receipt, called: ActorName, now: Date): Html =>
+const receiptItem = (receipt: Receipt, called: ActorName, { markdown, now }: View): Html =>
   html` <li>
     <p>
       ${outcomes[receipt.outcome]} <b class="name">${receipt.worker}</b>
       <span class="soft">${time(receipt.created_at, now)}, through ${name(called(receipt.actor))}</span>
     </p>
     <div class="card">
-      ${markdown(receipt.summary)} ${steps("Next steps", receipt.next_steps)} ${steps("Pitfalls", receipt.pitfalls)}
-      ${checkpoint(receipt.git_checkpoint)}
+      ${markdown(receipt.summary)} ${steps("Next steps", receipt.next_steps, markdown)}
+      ${steps("Pitfalls", receipt.pitfalls, markdown)} ${checkpoint(receipt.git_checkpoint)}
     </div>
   </li>`
 
-const steps = (title: string, all: ReadonlyArray<string>): Part =>
+const steps = (title: string, all: ReadonlyArray<string>, markdown: View["markdown"]): Part =>
   all.length > 0 &&
   html`<h3>${title}</h3>
     <ul>
