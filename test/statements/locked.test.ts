@@ -4,16 +4,20 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"
-import { Effect, Option } from "effect"
+import { Effect, Fiber, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { sweeps as continuitySweeps } from "../../src/agents/continuity/Sweeps.ts"
+import { sweeps as memorySweeps } from "../../src/agents/memory/Sweeps.ts"
 import * as ChallengeStore from "../../src/bridges/enrollment/ChallengeStore.ts"
 import * as ProofStore from "../../src/bridges/enrollment/ProofStore.ts"
 import * as ConfirmOrAbortStore from "../../src/bridges/rotation/ConfirmOrAbortStore.ts"
 import * as PrepareStore from "../../src/bridges/rotation/PrepareStore.ts"
 import { sweeps } from "../../src/bridges/rotation/Sweeps.ts"
 import { sha256 } from "../../src/platform/crypto/Sha256.ts"
+import { DatabaseClock } from "../../src/platform/database/Clock.ts"
 import { statementsOf } from "../../src/platform/database/Migrations.ts"
+import { sweepOnce } from "../../src/platform/database/Sweeper.ts"
+import { waitedForBy } from "../support/database/Locks.ts"
 import {
   challenged,
   credential,
@@ -22,6 +26,7 @@ import {
   id,
   ids,
   now,
+  past,
   pendingIdentity,
   projects,
   rotating,
@@ -90,6 +95,48 @@ layer(TestDatabase.sql)("a project whose usage a write has locked", (it) => {
       assert.deepStrictEqual(yield* kept, [{ project_id: otherProject }])
       assert.strictEqual(yield* sweepBeside(project), 1)
       assert.lengthOf(yield* kept, 0)
+    })
+  )
+})
+
+layer(TestDatabase.sql)("a project that is indexed again while a write has locked its usage", (it) => {
+  const { otherProject, project } = ids
+  const restored = (of: string, entry: string) => `
+    insert into project_usage (project_id, stored_bytes, index_bytes, entries, tasks) values ('${of}', 8, 0, 1, 0);
+    insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+    values ('${of}', '${entry}', 'note', 'word', 'word', '{}', 'agent', 'contributor', ${past});
+    insert into memory_reindex (project_id, due_at) values ('${of}', '-infinity')`
+  const given = `${projects}; ${restored(project, id(52))}; ${restored(otherProject, id(53))}`
+
+  it.effect("is waited for, and no write of a project that was indexed before it", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const another = PgClient.layer({ ...(yield* TestDatabase), maxConnections: 1 })
+      yield* sql.withTransaction(Effect.forEach(statementsOf(given), (statement) => sql.unsafe(statement).unprepared))
+      const sweep = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`select from project_usage where project_id = ${otherProject}::uuid for update`
+          const sweep = yield* Effect.forkChild(
+            Effect.provide(sweepOnce(memorySweeps), [another, DatabaseClock.layerLocal])
+          )
+          yield* waitedForBy(1)
+          yield* sql`set local lock_timeout = '1s'`
+          yield* sql`update project_usage set entries = 2 where project_id = ${project}::uuid`
+          return sweep
+        })
+      )
+      yield* Fiber.join(sweep)
+      const counts = yield* sql`
+        select u.project_id, u.entries::int, u.index_bytes = sum(octet_length(p.lexeme) + 24) as complete
+          from project_usage u
+          join memory_posting p using (project_id)
+         group by u.project_id
+         order by u.project_id`
+      assert.deepStrictEqual(counts, [
+        { project_id: project, entries: 2, complete: true },
+        { project_id: otherProject, entries: 1, complete: true }
+      ])
+      assert.deepStrictEqual(yield* sql`select from memory_reindex`, [])
     })
   )
 })

@@ -4,6 +4,7 @@
  * search returns, because the entry is not active.
  */
 import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
 import { nil } from "../../wire/Ids.ts"
 import type { Sweep } from "../../platform/database/Sweeper.ts"
 import { textOf } from "./Memory.ts"
@@ -13,36 +14,42 @@ import { searchText } from "./Search.ts"
 /** Entries in memory at once: 1.6 MiB. Projects take turns with as many, so that a large one lets the others go on. */
 const chunk = 100
 
-const indexMemory: Sweep["run"] = Effect.fnUntraced(function* (sql, now, limit) {
+/** Indexes entries of the next project after `last`, and returns their ids; none if there is no such project. */
+const indexNext = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, now: Date, last: string, limit: number) {
   const store = MemoryStore.make(sql)
+  const due = yield* store.nextToReindex(now, last)
+  if (Option.isNone(due)) return Option.none()
+  const { after, project_id } = due.value
+  const entries = yield* store.activeAfter(project_id, after, limit)
+  const ids = entries.map(({ id }) => id)
+  yield* store.reindexed(project_id, ids.length < limit ? undefined : ids.at(-1))
+  if (entries.length > 0) {
+    // Between two entries requests go first.
+    const texts = yield* Effect.forEach(entries, (entry) =>
+      Effect.as(Effect.yieldNow, { id: entry.id, ...searchText(textOf(entry)) })
+    )
+    const { bytes } = Option.getOrThrow(yield* store.reindex(project_id, texts))
+    // Last, because every writer of the project waits for this row.
+    yield* store.countPostings(project_id, bytes)
+  }
+  return Option.some({ project_id, ids })
+})
+
+/** A part waits for the usage of its project, which every write locks. It holds no other one, whose writes would wait, too. */
+const indexMemory: Sweep["run"] = Effect.fnUntraced(function* (sql, now, limit, part = sql.withTransaction) {
   const read: Array<string> = []
-  const added = new Map<string, number>()
   let last = nil
   while (read.length < limit) {
-    const due = yield* store.nextToReindex(now, last)
-    if (Option.isNone(due)) {
+    const indexed = yield* part(indexNext(sql, now, last, Math.min(chunk, limit - read.length)))
+    if (Option.isNone(indexed)) {
       if (last === nil) break
       last = nil
       continue
     }
-    const { after, project_id } = due.value
-    last = project_id
-    const most = Math.min(chunk, limit - read.length)
-    const entries = yield* store.activeAfter(project_id, after, most)
-    if (entries.length > 0) {
-      // Between two entries requests go first.
-      const texts = yield* Effect.forEach(entries, (entry) =>
-        Effect.as(Effect.yieldNow, { id: entry.id, ...searchText(textOf(entry)) })
-      )
-      const { bytes } = Option.getOrThrow(yield* store.reindex(project_id, texts))
-      added.set(project_id, bytes + (added.get(project_id) ?? 0))
-    }
-    yield* store.reindexed(project_id, entries.length < most ? undefined : entries.at(-1)?.id)
-    read.push(...entries.map(({ id }) => id))
+    last = indexed.value.project_id
+    read.push(...indexed.value.ids)
   }
-  // Last, because every writer of the project waits for this row.
-  for (const [project_id, bytes] of added) yield* store.countPostings(project_id, bytes)
   return read
 })
 
-export const sweeps: ReadonlyArray<Sweep> = [{ name: "index memory", run: indexMemory }]
+export const sweeps: ReadonlyArray<Sweep> = [{ name: "index memory", run: indexMemory, inParts: true }]

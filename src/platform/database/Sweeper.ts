@@ -4,7 +4,7 @@
  *
  * Correctness does not depend on sweeps: every read compares a row's expiry with the time of the request.
  */
-import { Effect, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { count, sweepFailures, sweptRows } from "../metrics/Metrics.ts"
 import type { SharedRefusal } from "../../wire/Errors.ts"
@@ -13,6 +13,11 @@ import { DatabaseClock } from "./Clock.ts"
 import { Database } from "./Database.ts"
 import { logFault } from "./FaultLog.ts"
 import { describe } from "./Persistence.ts"
+
+/** Runs a part of a batch in a transaction of its own. Returns none, too, if another replica has the sweep's lock. */
+type Part = <A, E, R>(
+  work: Effect.Effect<Option.Option<A>, E, R>
+) => Effect.Effect<Option.Option<A>, E | SqlError.SqlError, R>
 
 export interface Sweep<R = never> {
   readonly name: string
@@ -23,8 +28,11 @@ export interface Sweep<R = never> {
   readonly run: (
     sql: SqlClient.SqlClient,
     now: Date,
-    limit: number
+    limit: number,
+    part?: Part
   ) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError, R>
+  /** `run` does everything in a `part`. Otherwise a batch is one transaction. */
+  readonly inParts?: boolean
 }
 
 const limit = 1000
@@ -34,7 +42,7 @@ const batches = 10
 const turnMillis = 5000
 
 /**
- * Runs every sweep once, in order, each batch in its own transaction. Returns whether one of them has more to do.
+ * Runs every sweep once, in order, each batch, or each part of it, in its own transaction. Returns whether one of them has more to do.
  *
  * A batch has twenty seconds: all turns together fit into the ten minutes of a connection. It finds each row by index;
  * by its own estimates, or without statistics after a restore, PostgreSQL would sometimes read a whole table instead.
@@ -42,18 +50,25 @@ const turnMillis = 5000
 export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: ReadonlyArray<Sweep<R>>) {
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now
-  const turn = Effect.fnUntraced(function* ({ name, run }: Sweep<R>) {
-    const batch = sql
-      .withTransaction(
+  const turn = Effect.fnUntraced(function* ({ inParts, name, run }: Sweep<R>) {
+    const part: Part = (work) =>
+      sql.withTransaction(
         Effect.gen(function* () {
           const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(sql`
             select pg_try_advisory_xact_lock(hashtext('bridge-service sweep'), hashtext(${name})) as mine,
                    set_config('statement_timeout', '20s', true), set_config('enable_seqscan', 'off', true),
                    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`)
-          return mine ? (yield* run(sql, now, limit)).length : 0
+          return mine ? yield* work : Option.none()
         })
       )
-      .pipe(Effect.tap((done) => count(sweptRows(name), done)))
+    const whole = Effect.map(
+      part(Effect.asSome(run(sql, now, limit))),
+      Option.getOrElse(() => [])
+    )
+    const batch = (inParts === true ? run(sql, now, limit, part) : whole).pipe(
+      Effect.map(({ length }) => length),
+      Effect.tap((done) => count(sweptRows(name), done))
+    )
     const startedAt = performance.now()
     const isFull = (done: number) => done === limit
     const last = yield* Effect.repeat(batch, {
