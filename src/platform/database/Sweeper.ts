@@ -15,7 +15,7 @@ import { logFault } from "./FaultLog.ts"
 import { describe } from "./Persistence.ts"
 
 /** Runs a part of a batch in a transaction of its own. Returns none, too, if another replica has the sweep's lock. */
-export type Part = <A, E, R>(
+type Part = <A, E, R>(
   work: Effect.Effect<Option.Option<A>, E, R>
 ) => Effect.Effect<Option.Option<A>, E | SqlError.SqlError, R>
 
@@ -42,7 +42,8 @@ const batches = 10
 const turnMillis = 5000
 
 /**
- * Runs every sweep once, in order, each batch, or each part of it, in its own transaction. Returns whether one of them has more to do.
+ * Runs every sweep once, in order, each batch, or each part of it, in its own transaction. Returns whether one of them has
+ * more to do.
  *
  * A batch has twenty seconds: all turns together fit into the ten minutes of a connection. It finds each row by index;
  * by its own estimates, or without statistics after a restore, PostgreSQL would sometimes read a whole table instead.
