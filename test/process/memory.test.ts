@@ -5,7 +5,6 @@ import { Agent as Connections, request } from "node:http"
 import { connect } from "node:net"
 import { makeLargeTask } from "../support/agents/LargeTask.ts"
 import { Agent } from "../support/agents/McpAgent.ts"
-import { rawLine } from "../support/network/RawLine.ts"
 import { serviceProcess } from "../support/service/processes/Process.ts"
 import { Service } from "../support/service/Service.ts"
 
@@ -73,20 +72,19 @@ const postUnread = ({ token, url }: Agent, body: string) =>
     (socket) => Effect.sync(() => socket.destroy())
   )
 
-const smallHeap = (more: Readonly<Record<string, string>> = {}) =>
-  Effect.flatMap(Service, ({ services }) =>
-    Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96", ...more }), (process) => ({
-      url: process.url,
-      services
-    }))
-  )
+const smallHeap = Effect.flatMap(Service, ({ services }) =>
+  Effect.map(serviceProcess({ NODE_OPTIONS: "--max-old-space-size=96" }), (process) => ({
+    url: process.url,
+    services
+  }))
+)
 
 layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a process with a heap of 96 MiB", (it) => {
   it.effect(
     "refuses most of 200 large bodies at once with 429, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap())
+        const on = yield* Effect.orDie(smallHeap)
         const hostile = yield* Agent.make(on)
         const honest = yield* Agent.make(on)
         const bodies = [
@@ -124,7 +122,7 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
     "refuses batches whose answers do not fit, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap())
+        const on = yield* Effect.orDie(smallHeap)
         const hostile = yield* Effect.forEach(Array.from({ length: 6 }), () => Agent.make(on))
         const honest = yield* Agent.make(on)
         const batches = yield* Effect.forEach(hostile, (agent) =>
@@ -147,7 +145,7 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
     "survives large answers that nobody reads, and answers another project",
     () =>
       Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap())
+        const on = yield* Effect.orDie(smallHeap)
         const hostile = yield* Agent.make(on)
         const honest = yield* Agent.make(on)
         const unread = batch("task_get", { id: yield* makeLargeTask(hostile) }, 8)
@@ -155,33 +153,6 @@ layer(Service.layer, { timeout: "120 seconds", excludeTestServices: true })("a p
           yield* postUnread(hostile, unread)
           assert.strictEqual((yield* honest.note(`note ${n}`)).body, `note ${n}`)
         }
-      }).pipe(Effect.scoped),
-    120_000
-  )
-
-  it.effect(
-    "survives refused requests with many headers that all should wait, and answers another project",
-    () =>
-      Effect.gen(function* () {
-        const on = yield* Effect.orDie(smallHeap({ SERVICE_RATE_LIMITS: "on" }))
-        const honest = yield* Agent.make(on)
-        const asking = (headers: string) => {
-          const asked = Buffer.from(`PUT /token HTTP/1.1\r\nHost: x\r\n${headers}\r\n`.repeat(8))
-          const expected = Array.from({ length: 8 }, () => false)
-          const line = Effect.acquireRelease(
-            Effect.sync(() => rawLine(on.url)),
-            ({ close }) => Effect.sync(close)
-          )
-          return Effect.flatMap(line, ({ send }) => Effect.promise(() => send(asked, expected)))
-        }
-        const concurrently = { concurrency: "unbounded" } as const
-        // So many of an address are answered at once.
-        yield* Effect.replicateEffect(asking(""), 125, concurrently)
-        const many = Array.from({ length: 700 }, (_, n) => `${n.toString(36).padStart(3, "0")}:b\r\n`).join("")
-        const flood = Effect.replicateEffect(asking(many), 200, concurrently)
-        const [, { code }] = yield* Effect.all([flood, honest.call("continuity_context")], concurrently)
-        assert.strictEqual(code, undefined)
-        assert.strictEqual((yield* honest.note("after the flood")).body, "after the flood")
       }).pipe(Effect.scoped),
     120_000
   )
