@@ -4,7 +4,7 @@
  *
  * Each notification arrives once, a rolled-back change sends none, and no token stays under the old key.
  */
-import { Context, Effect } from "effect"
+import { Context, Effect, Schedule } from "effect"
 import { randomBytes } from "node:crypto"
 import { Tasks } from "../../../../src/agents/tasks/Tasks.ts"
 import type { Actor } from "../../../../src/wire/Actor.ts"
@@ -57,7 +57,17 @@ chaos(
              clock_timestamp()
         from generate_series(1, ${changes}::int)
       returning id`
+    // A phone keeps the newest 300 that wait.
+    const inTime = on.sql`
+      select
+        from push_outbox
+       where state in ('pending', 'leased')
+       group by device_id
+      having count(*) > 200`.pipe(
+      Effect.repeat({ until: ({ length }) => length === 0, schedule: Schedule.spaced("50 millis") })
+    )
     const block = Effect.fnUntraced(function* ({ id }: { readonly id: string }, n: number) {
+      if (n % 10 === 0) yield* awaiting("phones that have caught up", inTime)
       const change = { id, expected_version: 1, status: "blocked", blocked_kind: "decision" } as const
       const update = tasks.update(actor, change)
       // Every tenth change is rolled back once.
