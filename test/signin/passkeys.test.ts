@@ -179,6 +179,8 @@ layer(Named)("a passkey", (it) => {
     ["with an attestation by certificate", { attestation: byCertificate }, "invalid"],
     // ML-DSA-44, which the library accepts by default.
     ["with a key of an algorithm that was not offered", { algorithm: -48 }, "invalid"],
+    ["with a key of RSA of more than 4,096 bits", { rsa: [513, 3] }, "invalid"],
+    ["with a key of RSA whose exponent has more than 32 bits", { rsa: [384, 5] }, "invalid"],
     ["under another id", { id: "A".repeat(43) }, "invalid"],
     ["with an id that is too short", { credentialId: Buffer.alloc(15, 1) }, "invalid"],
     ["with an id that is too long", { credentialId: Buffer.alloc(1024, 1) }, "invalid"],
@@ -227,6 +229,14 @@ layer(Named)("a passkey", (it) => {
     Effect.gen(function* () {
       const { person, project_id } = yield* holder()
       assert.strictEqual((yield* addKey(person, new Authenticator(), { attestation: byOwnKey })).status, 303)
+      assert.lengthOf(yield* keysOf(project_id), 2)
+    })
+  )
+
+  it.effect("may have a key of RSA with 4,096 bits", () =>
+    Effect.gen(function* () {
+      const { person, project_id } = yield* holder()
+      assert.strictEqual((yield* addKey(person, new Authenticator(), { rsa: [512, 4] })).status, 303)
       assert.lengthOf(yield* keysOf(project_id), 2)
     })
   )

@@ -85,7 +85,7 @@ export const checkAttestation = Effect.fnUntraced(function* (
   challenge: string,
   party: RelyingParty
 ) {
-  const { decodeAttestationObject } = yield* helpers
+  const { cose, decodeAttestationObject, decodeCredentialPublicKey } = yield* helpers
   const { verifyRegistrationResponse } = yield* library
   const authenticatorData = yield* explained(attestation, undefined, party, async () => {
     const decoded = decodeAttestationObject(bytesOf(attestation.response.attestationObject))
@@ -104,13 +104,19 @@ export const checkAttestation = Effect.fnUntraced(function* (
     if (!verified) return undefined
     const { counter, id, publicKey } = registrationInfo.credential
     const made = { credential_id: bytesOf(id), public_key: publicKey, sign_count: counter } satisfies NewCredential
+    const key = decodeCredentialPublicKey(publicKey)
+    if (cose.isCOSEPublicKeyRSA(key) && !isQuick(key.get(cose.COSEKEYS.n), key.get(cose.COSEKEYS.e))) return undefined
     return id === attestation.id && isStorable(made) ? made : undefined
   })
 })
 
-/** An id has 16 to 1023 bytes (WebAuthn Level 3, 4); the longest key is one of RSA with 4096 bits. */
+/** An id has 16 to 1023 bytes (WebAuthn Level 3, 4). The schema bounds the key. */
 const isStorable = ({ credential_id, public_key }: NewCredential) =>
   credential_id.length >= 16 && credential_id.length <= 1023 && public_key.length <= 1024
+
+/** Whether a key of RSA has at most 4,096 bits, and its exponent 32: the time of a verification grows with both. */
+const isQuick = (modulus: Uint8Array | undefined, exponent: Uint8Array | undefined) =>
+  modulus !== undefined && modulus.length <= 512 && exponent !== undefined && exponent.length <= 4
 
 /**
  * Returns the count of the authenticator's signatures. Whether it has fallen is for the caller to decide, after the

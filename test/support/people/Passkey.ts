@@ -27,6 +27,8 @@ export interface Said {
   readonly id?: string
   /** The COSE algorithm of the key, -25 to -256, instead of ES256. */
   readonly algorithm?: number
+  /** The bytes of modulus and exponent of a key of RSA, which signs nothing. */
+  readonly rsa?: readonly [modulus: number, exponent: number]
   /** Instead of "none" and an empty map. */
   readonly attestation?: Attestation
 }
@@ -59,7 +61,7 @@ export class Authenticator {
   create(options: any, said: Said = {}): string {
     const { x = "", y = "" } = this.publicKey.export({ format: "jwk" })
     // {1: 2, 3: -7, -1: 1, -2: x, -3: y}
-    const cose = Buffer.concat([
+    const elliptic = Buffer.concat([
       Buffer.from("a5010203", "hex"),
       Buffer.from(said.algorithm === undefined ? [0x26] : [0x38, -1 - said.algorithm]),
       Buffer.from("20012158", "hex"),
@@ -69,6 +71,16 @@ export class Authenticator {
       Buffer.from([32]),
       Buffer.from(y, "base64url")
     ])
+    // {1: 3, 3: -257, -1: n, -2: e}
+    const rsa = (modulus: number, exponent: number) =>
+      Buffer.concat([
+        Buffer.from("a40103033901002059", "hex"),
+        u16(modulus),
+        Buffer.alloc(modulus, 0xff),
+        Buffer.from([0x21, 0x40 + exponent]),
+        Buffer.alloc(exponent, 0xff)
+      ])
+    const cose = said.rsa === undefined ? elliptic : rsa(...said.rsa)
     this.userHandle = options.user.id
     this.credentialId = said.credentialId ?? this.credentialId
     const attested = Buffer.concat([Buffer.alloc(16), u16(this.credentialId.length), this.credentialId, cose])
