@@ -14,7 +14,10 @@ import { Database } from "./Database.ts"
 import { logFault } from "./FaultLog.ts"
 import { describe } from "./Persistence.ts"
 
-/** Runs a part of a batch in a transaction of its own. Returns none, too, if another replica has the sweep's lock. */
+/**
+ * Runs a part of a batch in a transaction of its own. Returns none, too, if another replica has the sweep's lock, or if the
+ * sweep's turn is over.
+ */
 type Part = <A, E, R>(
   work: Effect.Effect<Option.Option<A>, E, R>
 ) => Effect.Effect<Option.Option<A>, E | SqlError.SqlError, R>
@@ -45,14 +48,17 @@ const turnMillis = 5000
  * Runs every sweep once, in order, each batch, or each part of it, in its own transaction. Returns whether one of them has
  * more to do.
  *
- * A batch has twenty seconds: all turns together fit into the ten minutes of a connection. It finds each row by index;
- * by its own estimates, or without statistics after a restore, PostgreSQL would sometimes read a whole table instead.
+ * A statement has twenty seconds. It finds each row by index; by its own estimates, or without statistics after a restore,
+ * PostgreSQL would sometimes read a whole table instead.
  */
 export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: ReadonlyArray<Sweep<R>>) {
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* DatabaseClock).now
   const turn = Effect.fnUntraced(function* ({ inParts, name, run }: Sweep<R>) {
-    const part: Part = (work) =>
+    const startedAt = performance.now()
+    const isOver = () => performance.now() - startedAt >= turnMillis
+    let isCut = false
+    const inTransaction: Part = (work) =>
       sql.withTransaction(
         Effect.gen(function* () {
           const [{ mine } = { mine: false }] = yield* rows(Schema.Struct({ mine: Schema.Boolean }))(sql`
@@ -62,6 +68,11 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: Re
           return mine ? yield* work : Option.none()
         })
       )
+    const part: Part = (work) =>
+      Effect.suspend(() => {
+        isCut = isOver()
+        return isCut ? Effect.succeedNone : inTransaction(work)
+      })
     const whole = Effect.map(
       part(Effect.asSome(run(sql, now, limit))),
       Option.getOrElse(() => [])
@@ -70,20 +81,17 @@ export const sweepOnce = Effect.fn("Sweeper.sweepOnce")(function* <R>(sweeps: Re
       Effect.map(({ length }) => length),
       Effect.tap((done) => count(sweptRows(name), done))
     )
-    const startedAt = performance.now()
     const isFull = (done: number) => done === limit
-    const last = yield* Effect.repeat(batch, {
-      while: (done) => isFull(done) && performance.now() - startedAt < turnMillis,
-      times: batches - 1
-    })
-    return isFull(last)
+    const last = yield* Effect.repeat(batch, { while: (done) => isFull(done) && !isOver(), times: batches - 1 })
+    return isCut || isFull(last)
   })
   return (yield* Effect.forEach(sweeps, turn)).includes(true)
 })
 
 /**
  * Runs all sweeps a minute after the start and every minute from then on; a second later if one has more to do. A failed
- * sweep does not stop the others.
+ * sweep does not stop the others, and the end of the connection's ten minutes takes no sweep's turn: the next round begins
+ * behind the last one that had its own.
  */
 export const sweepForever = <R>(sweeps: ReadonlyArray<Sweep<R>>) =>
   Effect.gen(function* () {
@@ -93,9 +101,13 @@ export const sweepForever = <R>(sweeps: ReadonlyArray<Sweep<R>>) =>
     )
     let unfinished = false
     const note = (more: boolean) => Effect.sync(() => (unfinished ||= more))
-    const each = Effect.forEach(sweeps, (sweep) =>
-      Effect.annotateLogs(survive(Effect.flatMap(sweepOnce([sweep]), note), sweep.name), "sweep", sweep.name)
-    )
+    let next = 0
+    const turn = Effect.suspend(() => {
+      const sweep = sweeps[next]!
+      next = (next + 1) % sweeps.length
+      return Effect.annotateLogs(survive(Effect.flatMap(sweepOnce([sweep]), note), sweep.name), "sweep", sweep.name)
+    })
+    const each = Effect.forEach(sweeps, () => turn)
     const round = Effect.gen(function* () {
       yield* Effect.sleep(unfinished ? "1 second" : "1 minute")
       unfinished = false

@@ -1,6 +1,6 @@
 /** Sweeps record expiries and delete rows 30 days after their end. No answer depends on them. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Duration, Effect, Fiber, Metric } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Metric, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { vi } from "vitest"
@@ -187,6 +187,14 @@ layer(Service.layer)("a sweep", (it) => {
       yield* Effect.addFinalizer(() => Effect.sync(() => clock.mockRestore()))
       assert.isTrue(yield* sweep([{ name: "slow", run: goesOn }]))
       assert.strictEqual(endless, 3)
+      endless = 0
+      const inParts: Sweep["run"] = Effect.fnUntraced(function* (_, _now, _limit, part) {
+        const next = part!(Effect.sync(() => Option.some(endless++)))
+        yield* Effect.repeat(next, { while: Option.isSome, times: 9 })
+        return []
+      })
+      assert.isTrue(yield* sweep([{ name: "slow in parts", run: inParts, inParts: true }]))
+      assert.strictEqual(endless, 3)
     })
   )
 
@@ -214,6 +222,26 @@ layer(Service.layer)("a sweep", (it) => {
       assert.isBelow(turns[4]![1] - turns[3]![1], 60_000)
       yield* Effect.repeat(TestClock.adjust("1 second").pipe(Effect.andThen(realPause)), { times: 9 })
       assert.lengthOf(turns, 6)
+    })
+  )
+
+  it.effect("that never ends takes no other one's turn: the next round begins behind it", () =>
+    Effect.gen(function* () {
+      const turns: Array<string> = []
+      const sweeps = ["first", "endless", "last"].map((name): Sweep => ({
+        name,
+        run: () =>
+          Effect.suspend(() => {
+            turns.push(name)
+            return name === "endless" ? Effect.never : Effect.succeed([])
+          })
+      }))
+      yield* forever(sweeps)
+      yield* TestClock.adjust("1 minute")
+      yield* Effect.repeat(realPause, { until: () => turns.length === 2 })
+      yield* TestClock.adjust("10 minutes")
+      yield* Effect.repeat(Effect.andThen(TestClock.adjust("1 second"), realPause), { until: () => turns.length >= 4 })
+      assert.deepStrictEqual(turns.slice(0, 4), ["first", "endless", "last", "first"])
     })
   )
 
