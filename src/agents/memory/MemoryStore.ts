@@ -160,22 +160,34 @@ export const make = (sql: SqlClient.SqlClient) => {
        limit 1
          for update skip locked`)
 
+  /** Tries a project again at `due_at`. */
+  const postponeReindex = (project_id: string, due_at: Date) => sql`
+    update memory_reindex
+       set due_at = ${due_at}
+     where project_id = ${project_id}::uuid`
+
   /** Records up to where a project is indexed again; undefined if to the end. */
   const reindexed = (project_id: string, after: string | undefined) =>
     after === undefined
       ? sql`delete from memory_reindex where project_id = ${project_id}::uuid`
       : sql`update memory_reindex set after = ${after}::uuid where project_id = ${project_id}::uuid`
 
-  /** The next active entries in the order of their ids. */
-  const activeAfter = (project_id: string, after: string, limit: number) =>
+  /** The next active entries in the order of their ids: so many at most, and none behind so many bytes of text. */
+  const activeAfter = (project_id: string, after: string, limit: number, bytes: number) =>
     rows(EntryRow)(sql`
       select ${entryColumns}
-        from memory_entry
-       where project_id = ${project_id}::uuid
-         and id > ${after}::uuid
-         and active
-       order by id
-       limit ${limit}`)
+        from (
+          select ${entryColumns},
+                 sum(octet_length(title) + octet_length(body))
+                   over (order by id rows between unbounded preceding and 1 preceding) as bytes_before
+            from memory_entry
+           where project_id = ${project_id}::uuid
+             and id > ${after}::uuid
+             and active
+           order by id
+           limit ${limit}) next
+       where coalesce(bytes_before, 0) < ${bytes}
+       order by id`)
 
   /**
    * Removes an inactive entry from the index, and its vector. Its lexemes are computed again from `everIndexed`: an index of postings by
@@ -250,6 +262,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     reindex,
     countPostings,
     nextToReindex,
+    postponeReindex,
     reindexed,
     activeAfter,
     unindex,
