@@ -9,6 +9,8 @@ import { Draining } from "./Draining.ts"
 
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
 const mostPending = 8
+/** Headers of a request. Browsers and the proxies before them send some thirty, and HAProxy refuses more than 101. */
+const mostHeaders = 100
 
 /** The listener that answers a request instead of the router. */
 type ListenerOf = (request: Pick<IncomingMessage, "method" | "url">) => RequestListener | undefined
@@ -50,6 +52,8 @@ export class BoundedServer extends Server {
       joinDuplicateHeaders: true
     })
     const { connections, stalled } = limits
+    // Node answers 431 while it reads more, and closes the connection. By default it reads a thousand.
+    this.maxHeadersCount = mostHeaders
     // Node closes further connections at once, before they cost memory.
     this.maxConnections = connections
     // In a worker too, or the parent would offer the connection to others for ever. Node's types do not have it yet.

@@ -157,6 +157,25 @@ describe.concurrent("a connection", () => {
       }).pipe(Effect.scoped)
     )
 
+  it.effect("may send a hundred headers with a request; with one more it gets 431, and is closed", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const { open } = yield* serving((_, response) => {
+        asked++
+        response.end()
+      })
+      const withHeaders = (count: number) => get("X: y\r\n".repeat(count - 1))
+      const served = open(withHeaders(100))
+      assert.match(String((yield* Effect.promise(() => once(served, "data")))[0]), /^HTTP\/1.1 200 /)
+      const refused = open(withHeaders(101))
+      let text = ""
+      refused.on("data", (chunk) => (text += chunk))
+      assert.isTrue(yield* closesWithin(refused, 10 * stalled))
+      assert.match(text, /^HTTP\/1.1 431 /)
+      assert.strictEqual(asked, 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("may send eight requests at once, any number one after the other, and get answers in order", () =>
     Effect.gen(function* () {
       let count = 0
