@@ -150,7 +150,7 @@ export const consoleForms = Effect.fnUntraced(function* ({
         if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
         const wait = yield* changes.take(session.token?.token_id ?? session.session_id)
         if (wait > 0) return fail("busy", wait)
-        return yield* run(session, fields).pipe(
+        const answer = run(session, fields).pipe(
           Effect.map((done) => redirect(`${path}?done=${done}`)),
           Effect.catchTag("NotHere", () => Effect.succeed(notHere(ownFrame(session)))),
           Effect.catch((refusal) =>
@@ -161,6 +161,7 @@ export const consoleForms = Effect.fnUntraced(function* ({
                 )
           )
         )
+        return yield* answering(session, request, answer)
       }).pipe(Effect.catchTag("rate_limited", whenBusy))
     )
 
@@ -195,6 +196,35 @@ export const consoleForms = Effect.fnUntraced(function* ({
     )
   })
 
+  /** Runs a form of a page's actions. */
+  const acted = Effect.fnUntraced(function* (
+    path: HttpRouter.PathInput,
+    session: Session,
+    fields: URLSearchParams,
+    request: Request
+  ) {
+    const frame = { session }
+    if (session.token !== undefined) {
+      const action = fields.get("action")
+      if (path === phonesPath && isOwnAction(action)) return yield* ownAction(action, session, fields, request)
+      const project_id = session.token.project_id
+      const event = {
+        action: "console_session.refused",
+        code: "operator_only",
+        project_id,
+        actor: session.actor,
+        subject: {}
+      }
+      yield* audit.rejected(session.now, event)
+      return showFramed(403, told(frame, "Nothing was changed", "Only the operator may do this."))
+    }
+    const running = runAction(session.actor, fields)
+    if (running === undefined) {
+      return showFramed(422, told(frame, "Nothing was changed", malformedForm))
+    }
+    return redirect(withDone(request, yield* running))
+  })
+
   /** The forms of a page's actions, which lead back to the page. Only an operator's session may send most of them. */
   const actionForms = (path: HttpRouter.PathInput) =>
     form(path, (fields, request) =>
@@ -202,33 +232,7 @@ export const consoleForms = Effect.fnUntraced(function* ({
         const session = Option.getOrUndefined(yield* sessionOf(request))
         if (session === undefined) return redirect("/console/sign-in")
         if (!isFormOf(session, fields.get("csrf") ?? "")) return end("foreign_form")
-        const frame = { session }
-        if (session.token !== undefined) {
-          const action = fields.get("action")
-          if (path === phonesPath && isOwnAction(action)) {
-            return yield* Effect.catchTag(ownAction(action, session, fields, request), "NotHere", () =>
-              Effect.succeed(notHere(frame))
-            )
-          }
-          const project_id = session.token.project_id
-          const event = {
-            action: "console_session.refused",
-            code: "operator_only",
-            project_id,
-            actor: session.actor,
-            subject: {}
-          }
-          yield* audit.rejected(session.now, event)
-          return showFramed(403, told(frame, "Nothing was changed", "Only the operator may do this."))
-        }
-        const running = runAction(session.actor, fields)
-        if (running === undefined) {
-          return showFramed(422, told(frame, "Nothing was changed", malformedForm))
-        }
-        return yield* running.pipe(
-          Effect.map((action) => redirect(withDone(request, action))),
-          Effect.catchTag("NotHere", () => Effect.succeed(notHere(frame)))
-        )
+        return yield* answering(session, request, acted(path, session, fields, request))
       }).pipe(Effect.catchTag("rate_limited", whenBusy))
     )
 

@@ -10,6 +10,7 @@ import { format, type TokenKind } from "../../../src/platform/crypto/Tokens.ts"
 import { makeFloodPauses, RoomToWait } from "../../../src/platform/edge/limits/Floods.ts"
 import { exchange, makeClient, makeToken, obtainCode, pkce, post } from "../../support/agents/Agent.ts"
 import { Bridge } from "../../support/bridges/Bridge.ts"
+import { csrfOf, Person, signedInOperator } from "../../support/people/Console.ts"
 import { rotating, successorOf, tokens } from "../../support/bridges/Tokens.ts"
 import { type Answer, type Ask, send } from "../../support/network/Http.ts"
 import { type RawLine, rawLine } from "../../support/network/RawLine.ts"
@@ -355,7 +356,43 @@ layer(Service.layer)("a flood", (it) => {
       ask: () => ({ body: { client_name: "A", redirect_uris: ["http://127.0.0.1/callback"] } })
     }
   }
-  for (const [name, { ask, path, table }] of Object.entries(floods)) {
+  /** Runs `beside` while the flood has all connections of strangers; returns its result and how the flood was answered. */
+  const flooded = Effect.fnUntraced(function* <A, E, R>(
+    url: string,
+    { ask, path, table }: (typeof floods)[string],
+    beside: Effect.Effect<A, E, R>
+  ) {
+    const locked = yield* Deferred.make<void>()
+    const done = yield* Deferred.make<void>()
+    const holder = yield* SqlClient.SqlClient.use((sql) =>
+      sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`lock table ${sql(table)} in access exclusive mode`
+          yield* Deferred.succeed(locked, undefined)
+          yield* Deferred.await(done)
+        })
+      )
+    ).pipe(Effect.forkChild)
+    yield* Deferred.await(locked)
+    let answered = 0
+    const one = (_: unknown, n: number) => {
+      const asked = ask()
+      return Effect.tap(
+        send(`${url}${path}`, { ...asked, headers: { ...asked.headers, ...from(`203.0.113.${n}`) } }),
+        () => Effect.sync(() => (answered += 1))
+      )
+    }
+    const flood = yield* Effect.forkChild(Effect.forEach(Array.from({ length: 40 }), one, { concurrency: "unbounded" }))
+    yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
+    const result = yield* beside
+    assert.strictEqual(answered, 0)
+    yield* Deferred.succeed(done, undefined)
+    yield* Fiber.join(holder)
+    const statuses = tally(yield* Fiber.join(flood))
+    assert.isUndefined(statuses[503])
+    return result
+  })
+  for (const [name, flood] of Object.entries(floods)) {
     it.effect(`of unknown ${name} leaves connections for callers who were there before`, () =>
       Effect.gen(function* () {
         const on = yield* limited
@@ -363,42 +400,40 @@ layer(Service.layer)("a flood", (it) => {
         const bridge = yield* Bridge.make(on)
         const { access_token } = (yield* bridge.prove(on, yield* bridge.askChallenge(on))).body
         assert.strictEqual((yield* toMcp(on.url, token, "198.51.100.1")).status, 200)
-        const locked = yield* Deferred.make<void>()
-        const done = yield* Deferred.make<void>()
-        const holder = yield* SqlClient.SqlClient.use((sql) =>
-          sql.withTransaction(
-            Effect.gen(function* () {
-              yield* sql`lock table ${sql(table)} in access exclusive mode`
-              yield* Deferred.succeed(locked, undefined)
-              yield* Deferred.await(done)
-            })
-          )
-        ).pipe(Effect.forkChild)
-        yield* Deferred.await(locked)
-        let answered = 0
-        const one = (_: unknown, n: number) => {
-          const asked = ask()
-          return Effect.tap(
-            send(`${on.url}${path}`, { ...asked, headers: { ...asked.headers, ...from(`203.0.113.${n}`) } }),
-            () => Effect.sync(() => (answered += 1))
-          )
-        }
-        const flood = yield* Effect.forkChild(
-          Effect.forEach(Array.from({ length: 40 }), one, { concurrency: "unbounded" })
-        )
-        yield* Effect.promise(() => new Promise((resume) => setTimeout(resume, 300)))
-        const { status } =
-          table === "bridge_token"
-            ? yield* toMcp(on.url, token, "203.0.113.7")
-            : yield* toSelf(on.url, access_token, "203.0.113.7")
-        assert.deepStrictEqual({ status, answered }, { status: 200, answered: 0 })
-        yield* Deferred.succeed(done, undefined)
-        yield* Fiber.join(holder)
-        const statuses = tally(yield* Fiber.join(flood))
-        assert.isUndefined(statuses[503])
+        const known =
+          flood.table === "bridge_token"
+            ? toMcp(on.url, token, "203.0.113.7")
+            : toSelf(on.url, access_token, "203.0.113.7")
+        assert.strictEqual((yield* flooded(on.url, flood, known)).status, 200)
       })
     )
   }
+
+  it.effect("of strangers leaves connections for the forms of people and operators who are signed in", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const { project_id, token } = yield* makeToken(on)
+      const [person, operator] = [new Person(on.url), yield* signedInOperator(on)]
+      yield* person.signIn(token)
+      const [csrf, csrfOfOperator] = [
+        csrfOf(yield* person.get("/console/apps")),
+        csrfOf(yield* operator.get("/console/projects"))
+      ]
+      const answers = yield* flooded(
+        on.url,
+        floods["consent pages"]!,
+        Effect.all([
+          person.post("/console/apps", { csrf, grant: randomUUID() }),
+          person.post(`/console/${project_id}/phones`, { csrf, action: "end-own-device", device: randomUUID() }),
+          operator.post("/console/projects", { csrf: csrfOfOperator, action: "disable-project", project: project_id })
+        ])
+      )
+      assert.deepStrictEqual(
+        answers.map(({ status }) => status),
+        [404, 409, 303]
+      )
+    })
+  )
 
   it.effect("of bodies that never arrive keeps no other caller waiting", () =>
     Effect.gen(function* () {
