@@ -76,6 +76,7 @@ export class Boundary extends Context.Service<
           ...(Option.isSome(date) && { date: date.value.toUTCString() }),
           "x-request-id": requestId
         })
+        dropBody(request)
         const { network } = yield* Caller
         const asked = NodeHttpServerRequest.toIncomingMessage(request)
         let mayStay = true
@@ -150,6 +151,9 @@ const needsNoCredential = (template = "", { method }: Request, { status }: Respo
   template.startsWith("/.well-known/") ||
   probes.includes(template)
 const probes = ["/healthz", "/readyz"]
+
+/** Drops the body that the library keeps with the request: while an answer waits, no limit of memory counts it. */
+const dropBody = (request: Request) => Object.assign(request, { arrayBufferEffect: undefined, textEffect: undefined })
 
 /**
  * The answer, as the last one of its connection. Behind others that wait (pipelining) it would take memory as long as they

@@ -4,6 +4,8 @@ import { Deferred, Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomBytes, randomUUID } from "node:crypto"
+import { once } from "node:events"
+import { Session } from "node:inspector/promises"
 import { connect } from "node:net"
 import { onTestFinished, vi } from "vitest"
 import { format, type TokenKind } from "../../../src/platform/crypto/Tokens.ts"
@@ -575,6 +577,56 @@ layer(Service.layer)("a flood", (it) => {
       assert.deepStrictEqual(yield* asking("203.0.113.7", 2), { statuses: [], isOpen: false })
       assert.deepStrictEqual(yield* asking("203.0.113.7"), kept)
     })
+  )
+
+  it.effect("of large bodies that are refused late leaves none of them in memory meanwhile", () =>
+    Effect.gen(function* () {
+      const on = yield* limited
+      const headers = from("203.0.113.7")
+      yield* Effect.replicateEffect(send(`${on.url}/healthz`, { method: "GET", headers }), 1000, { concurrency: 16 })
+      const tokens = yield* Effect.replicateEffect(makeToken(on), 2)
+      const later = globalThis.setTimeout
+      const late: Array<() => void> = []
+      const timers = vi
+        .spyOn(globalThis, "setTimeout")
+        .mockImplementation(((run: () => void, millis: number) =>
+          millis === 250 ? late.push(run) : later(run, millis)) as typeof setTimeout)
+      const answerAll = Effect.sync(() => late.forEach((run) => run()))
+      yield* Effect.addFinalizer(() =>
+        Effect.andThen(
+          answerAll,
+          Effect.sync(() => timers.mockRestore())
+        )
+      )
+      const session = new Session()
+      session.connect()
+      yield* Effect.addFinalizer(() => Effect.sync(() => session.disconnect()))
+      const memory = Effect.promise(async () => {
+        await session.post("HeapProfiler.collectGarbage")
+        return process.memoryUsage().arrayBuffers
+      })
+
+      const { hostname, port } = new URL(on.url)
+      const body = Buffer.alloc(1_000_000, "x")
+      const before = yield* memory
+      const answers = Array.from({ length: 16 }, (_, n) => {
+        const socket = connect(Number(port), hostname)
+        socket.write(
+          `POST /mcp HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.7\r\nAuthorization: Bearer ${tokens[n % 2]!.token}\r\nAccept: ${accept.accept}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
+        )
+        socket.write(body)
+        return once(socket, "data").finally(() => socket.destroy())
+      })
+      yield* Effect.repeat(
+        Effect.promise(() => new Promise((resume) => later(resume, 10))),
+        { until: () => late.length === answers.length }
+      )
+      assert.isBelow((yield* memory) - before, 4 * body.length)
+      yield* answerAll
+      for (const [answer] of yield* Effect.promise(() => Promise.all(answers))) {
+        assert.match(String(answer), /^HTTP\/1.1 400 /)
+      }
+    }).pipe(Effect.scoped)
   )
 
   it("of refusals waits for most of its answers; a few refusals do not wait", async () => {
