@@ -4,7 +4,7 @@
  * A text is searched as it is and, if it has escapes or runs of base64, with these decoded. The texts of one call are
  * searched together as well: a key may be cut in two, and a pair of credentials given in two fields.
  */
-import { Effect, Schema } from "effect"
+import { Effect, Schema, Semaphore } from "effect"
 import { rules, type SecretKind } from "./Rules.ts"
 
 /** Group n + 1 is the beginning of rule n; of two rules with the same beginning, the first one counts. */
@@ -36,12 +36,21 @@ export interface Found {
 /** The first secret in any string of a value, or in all of them together. */
 export const findSecretIn = (value: unknown, now: Date): Found | undefined => toEnd(search(value, now))
 
+/** Long searches go on one at a time: all fibers that yield run in one stretch, before anything else arrives. */
+const long = Semaphore.makeUnsafe(1)
+
 /** The same for what one request sends, which can take a fifth of a second: it yields to the requests of others. */
 export const findSecretYielding = Effect.fnUntraced(function* (value: unknown, now: Date) {
   const searching = search(value, now)
-  for (let step = searching.next(); ; step = searching.next()) {
-    if (step.done === true) return step.value
+  const first = searching.next()
+  return first.done === true ? first.value : yield* long.withPermit(rest(searching))
+})
+
+const rest = Effect.fnUntraced(function* <A>(searching: Search<A>) {
+  for (;;) {
     yield* Effect.yieldNow
+    const step = searching.next()
+    if (step.done === true) return step.value
   }
 })
 

@@ -184,6 +184,11 @@ describe("a secret", () => {
       assert.isAtLeast(turnsOfFields, 5, "within 700,000 characters")
       yield* secretIn({ tasks }, now)
       assert.isAtLeast(turns, 4 * turnsOfFields, "they are searched together as well, in two ways")
+      turns = 0
+      const ends = [{ tasks }, { tasks }, { title: "T" }].map((input) => Effect.map(secretIn(input, now), () => turns))
+      const [first, second, short] = yield* Effect.all(ends, { concurrency: 3 })
+      assert.isAtLeast(second!, 1.5 * first!, "one search after the other")
+      assert.isBelow(short!, 5, "what is short waits for none")
       yield* Fiber.interrupt(others)
     })
   )
