@@ -9,7 +9,11 @@ import { ConfigurationError, Settings } from "../settings/Settings.ts"
 
 export class Addresses extends Context.Service<
   Addresses,
-  { readonly of: (request: HttpServerRequest.HttpServerRequest) => string }
+  {
+    readonly of: (request: HttpServerRequest.HttpServerRequest) => string
+    /** The network of the peer of a connection; undefined if it is a trusted proxy, whose connections carry many. */
+    readonly networkOfPeer: (address: string) => string | undefined
+  }
 >()("service/edge/Addresses") {
   static readonly layer = Layer.effect(
     Addresses,
@@ -29,6 +33,10 @@ export class Addresses extends Context.Service<
             address = hop
           }
           return address
+        },
+        networkOfPeer: (peer) => {
+          const address = plain(peer)
+          return trusts(trusted, address) ? undefined : networkOf(address)
         }
       }
     })
