@@ -51,13 +51,12 @@ const started = Effect.fnUntraced(function* (more: Readonly<Record<string, strin
     )
   return { ...server, metric, workers: () => workersOf(server.pid) }
 })
-/** That both workers accept together, from a proxy. */
+/** That both workers accept together. */
 const connections = 60
 class Two extends Context.Service<Two, Effect.Success<ReturnType<typeof started>>>()("test/Two") {
-  static readonly layer = Layer.effect(
-    Two,
-    started({ SERVICE_CONNECTIONS: String(connections), SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
-  ).pipe(Layer.provideMerge(Service.layer))
+  static readonly layer = Layer.effect(Two, started({ SERVICE_CONNECTIONS: String(connections) })).pipe(
+    Layer.provideMerge(Service.layer)
+  )
 }
 
 /** On a connection of its own, which goes to the next worker. */

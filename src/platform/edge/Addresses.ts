@@ -11,7 +11,10 @@ export class Addresses extends Context.Service<
   Addresses,
   {
     readonly of: (request: HttpServerRequest.HttpServerRequest) => string
-    /** The network of the peer of a connection; undefined if it is a trusted proxy, whose connections carry many. */
+    /**
+     * The network of the peer of a connection; undefined if its connections may carry many callers: a trusted proxy, and
+     * whoever is on this machine.
+     */
     readonly networkOfPeer: (address: string) => string | undefined
   }
 >()("service/edge/Addresses") {
@@ -36,12 +39,16 @@ export class Addresses extends Context.Service<
         },
         networkOfPeer: (peer) => {
           const address = plain(peer)
-          return trusts(trusted, address) ? undefined : networkOf(address)
+          return trusts(trusted, address) || trusts(loopback, address) ? undefined : networkOf(address)
         }
       }
     })
   )
 }
+
+const loopback = new BlockList()
+loopback.addSubnet("127.0.0.0", 8)
+loopback.addAddress("::1", "ipv6")
 
 /** Node reports IPv4 peers of a dual-stack socket as IPv4-mapped IPv6 addresses. */
 const plain = (address: string) => (address.startsWith("::ffff:") ? address.slice(7) : address)

@@ -212,6 +212,24 @@ describe("a server", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect.each([
+    ["203.0.113.7", "203.0.113.7"],
+    ["::ffff:203.0.113.7", "203.0.113.7"],
+    ["2001:db8::7", "2001:db8:0:0::/64"],
+    ["10.1.2.3", undefined],
+    ["127.0.0.2", undefined],
+    ["::ffff:127.0.0.1", undefined],
+    ["::1", undefined]
+  ] as const)("counts a connection from %s for %s, beside a proxy at 10.0.0.0/8", ([peer, network]) =>
+    Effect.gen(function* () {
+      const { networkOfPeer } = yield* Addresses
+      assert.strictEqual(networkOfPeer(peer), network)
+    }).pipe(
+      Effect.provide(Addresses.layer),
+      Effect.provideService(Settings, { http: { trustedProxies: ["10.0.0.0/8"] } as object } as Settings["Service"])
+    )
+  )
+
   it.effect(
     "that another one replaces sends each client away with its next answer, and closes the others in the end",
     () =>

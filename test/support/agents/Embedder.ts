@@ -32,19 +32,19 @@ export const startEmbedder = (groups: ReadonlyArray<string> = []) =>
         }
         return sum
       }
-      const embedder = {
-        received: [],
-        answer: undefined,
-        // The order of the answers says nothing: each has its index.
-        send: (response, texts) =>
-          send(response, 200, { data: texts.map((text, index) => ({ index, embedding: vectorOf(text) })).toReversed() })
-      } as unknown as Embedder & { url: string; settings: object }
+      /** Each vector has the index of its text, whatever their order. */
+      const sendVectors: Answer = (response, texts) =>
+        send(response, 200, { data: texts.map((text, index) => ({ index, embedding: vectorOf(text) })).toReversed() })
+      const embedder = { received: [], answer: undefined, send: sendVectors } as unknown as Embedder & {
+        url: string
+        settings: object
+      }
       const server = createServer(async (request, response) => {
         const { input, model } = JSON.parse(await bodyOf(request)) as { input: ReadonlyArray<string>; model: string }
         const key = request.headers.authorization
         embedder.received.push(...input.map((text) => ({ text, model, key })))
         const answer = embedder.url.endsWith(request.url!) ? embedder.answer : undefined
-        return (answer ?? embedder.send)(response, input)
+        return (answer ?? sendVectors)(response, input)
       })
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
       embedder.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/embeddings`

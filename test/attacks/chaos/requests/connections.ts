@@ -43,8 +43,7 @@ chaos(
   () => ({ opened }),
   Effect.gen(function* () {
     const folder = yield* scratch
-    // All come from one address, which would have a quarter of the connections.
-    const { pid, url } = yield* server(folder, { SERVICE_TRUSTED_PROXIES: "127.0.0.1" })
+    const { pid, url } = yield* server(folder)
     const token: string = yield* (yield* Bridge.make(yield* beside(folder, { url })).pipe(Effect.orDie)).enroll({ url })
     const violations: Array<string> = []
     // As many as both processes may open, minus room for their other files.
