@@ -59,5 +59,5 @@ export const http = HttpRouter.serve(routes, { disableListenLog: true, disableLo
   Layer.provide(Layer.succeed(HttpServerRequest.MaxBodySize, ByteSize.fromInputUnsafe(16 * 1024))),
   // The library's span records URL and headers, which can hold secrets. Boundary.ts makes a span without them.
   Layer.provide(Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)),
-  Layer.provideMerge(listener)
+  Layer.provideMerge(Layer.provide(listener, Addresses.layer))
 )

@@ -302,6 +302,30 @@ layer(Delivery.layer)("a project that raises more notifications about tasks than
         assert.strictEqual((yield* waiting) - before, 202)
       })
   )
+
+  it.effect("gets half of that from one project token, and the rest from a colleague", () =>
+    Effect.gen(function* () {
+      // A sixteenth of 200, so that there are few tasks to block.
+      const on = yield* instance({
+        SERVICE_RATE_LIMITS: "on",
+        SERVICE_APNS_TOPICS: "com.example.app",
+        SERVICE_PROCESSES: "16"
+      })
+      const person = yield* makePerson(on)
+      const { device_id } = yield* makeRegisteredPhone(on, person)
+      const waiting = Effect.map(deliveriesOf(device_id), (rows) => rows.length)
+      const raised = Effect.gen(function* () {
+        const before = yield* waiting
+        const agent = yield* Agent.make(on, { project_id: person.project_id })
+        for (let n = 0; n < 8; n++) {
+          const change = { status: "blocked", blocked_reason: "Which?", blocked_kind: "decision" } as const
+          yield* agent.update(yield* agent.task("A task"), change)
+        }
+        return (yield* waiting) - before
+      })
+      assert.deepStrictEqual([yield* raised, yield* raised], [6, 6])
+    })
+  )
 })
 
 layer(Delivery.layer)("a phone for which more waits than anybody reads", (it) => {

@@ -190,7 +190,7 @@ export class Tasks extends Context.Service<
 
       const update = Effect.fn("Tasks.update")(function* (actor: Actor, input: TaskUpdate) {
         const now = yield* clock.now
-        const { project_id } = actor
+        const { project_id, subject } = actor
         const depends_on = input.depends_on === undefined ? undefined : distinct(input.depends_on).toSorted()
 
         const work = Effect.gen(function* () {
@@ -227,7 +227,8 @@ export class Tasks extends Context.Service<
           if (receipt !== undefined && written.value.receipt_id === null) return yield* refuse("receipt_exists")
           const kind = notificationOf(before, after)
           if (kind !== undefined) {
-            yield* outbox.enqueue(now, { kind, event_id: yield* uuidAt(now), project_id, about: after.id })
+            const event_id = yield* uuidAt(now)
+            yield* outbox.enqueue(now, { kind, event_id, project_id, about: after.id, subject })
           }
           const task = { ...after, ready: after.status === "open" && unfinished.length === 0 }
           return receipt === undefined ? { task } : { task, receipt }

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { storedMaxima } from "../../operator/limits/LimitNames.ts"
 import { usageByLimit } from "../../platform/sql/ProjectUsage.ts"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
-import { mostCounted } from "../../push/admin/PushAdmin.ts"
+import { dueSince, mostCounted } from "../../push/admin/PushAdmin.ts"
 
 export const Numbers = Schema.Struct({
   projects: Schema.Int,
@@ -24,7 +24,7 @@ export const Numbers = Schema.Struct({
   /** Grants with a refresh token that was replayed from elsewhere in the last day: somebody may have a copy. */
   grants_replayed_elsewhere: Schema.Int,
   active_devices: Schema.Int,
-  /** Neither delivered, nor dead, nor expired. */
+  /** Neither delivered, nor dead, nor expired; up to `mostCounted`. */
   notifications_waiting: Schema.Int,
   /** When the oldest waiting notification became due; null if none is due. */
   notification_due_since: Schema.NullOr(Schema.Date),
@@ -67,12 +67,14 @@ export const make = (sql: SqlClient.SqlClient) => ({
           from bridge_rotation
          where state = 'pending'
       ), waiting as (
-        select not_before
+        -- In the order of an index, like the dead ones: an outage of APNs, or a month, may leave millions.
+        select
           from push_outbox
          where state in ('pending', 'leased')
            and expires_at > ${now}
+         order by priority desc, not_before
+         limit ${mostCounted}
       ), dead as (
-        -- In the order of an index: a month may leave millions.
         select
           from push_outbox
          where state = 'dead'
@@ -98,7 +100,7 @@ export const make = (sql: SqlClient.SqlClient) => ({
              (select count(*) from oauth_grant where replayed_elsewhere_at >= ${since})::int as grants_replayed_elsewhere,
              (select count(*) from mobile_device where state = 'active')::int as active_devices,
              (select count(*) from waiting)::int as notifications_waiting,
-             (select min(not_before) from waiting where not_before <= ${now}) as notification_due_since,
+             ${dueSince(sql, now)} as notification_due_since,
              (select count(*) from dead)::int as dead_letters,
              pg_database_size(current_database())::float8 as database_bytes`),
 

@@ -9,7 +9,14 @@ import { ConfigurationError, Settings } from "../settings/Settings.ts"
 
 export class Addresses extends Context.Service<
   Addresses,
-  { readonly of: (request: HttpServerRequest.HttpServerRequest) => string }
+  {
+    readonly of: (request: HttpServerRequest.HttpServerRequest) => string
+    /**
+     * The network of the peer of a connection; undefined if its connections may carry many callers: a trusted proxy, and
+     * whoever is on this machine.
+     */
+    readonly networkOfPeer: (address: string) => string | undefined
+  }
 >()("service/edge/Addresses") {
   static readonly layer = Layer.effect(
     Addresses,
@@ -29,11 +36,19 @@ export class Addresses extends Context.Service<
             address = hop
           }
           return address
+        },
+        networkOfPeer: (peer) => {
+          const address = plain(peer)
+          return trusts(trusted, address) || trusts(loopback, address) ? undefined : networkOf(address)
         }
       }
     })
   )
 }
+
+const loopback = new BlockList()
+loopback.addSubnet("127.0.0.0", 8)
+loopback.addAddress("::1", "ipv6")
 
 /** Node reports IPv4 peers of a dual-stack socket as IPv4-mapped IPv6 addresses. */
 const plain = (address: string) => (address.startsWith("::ffff:") ? address.slice(7) : address)

@@ -5,6 +5,7 @@ import { type IncomingMessage, type RequestListener, Server, type ServerResponse
 import { Server as NetServer, type Socket } from "node:net"
 import { Settings } from "../settings/Settings.ts"
 import { Workers } from "../workers/Workers.ts"
+import { Addresses } from "./Addresses.ts"
 import { Draining } from "./Draining.ts"
 
 /** Requests of one connection that are not answered yet. Browsers and proxies send one at a time. */
@@ -25,6 +26,8 @@ export class Listeners extends Context.Service<
 
 export interface ConnectionLimits {
   readonly connections: number
+  /** The network among whose connections those of a peer count, a quarter of all at most; undefined: they do not count. */
+  readonly networkOfPeer: (address: string) => string | undefined
   /** Milliseconds in which nothing of an answer could be sent, after which its connection is closed. */
   readonly stalled: number
   /** Whether another worker has this one's place, and clients move there by the answer to their next request. */
@@ -35,6 +38,8 @@ export interface ConnectionLimits {
 
 export class BoundedServer extends Server {
   readonly #pending = new WeakMap<Socket, number>()
+  /** How many connections of each network are open. */
+  readonly #open = new Map<string, number>()
   listenerOf: ListenerOf = () => undefined
   readonly #limits: ConnectionLimits
   #isLingering = false
@@ -70,6 +75,7 @@ export class BoundedServer extends Server {
 
   /** Node parses all requests of a chunk at once, up to 64 KiB of them, and offers no other place to refuse some. */
   override emit(event: string, ...given: Array<any>): boolean {
+    if (event === "connection" && !this.#admits(given[0] as Socket)) return false
     if (event === "checkExpectation") return this.emit("request", ...given)
     if (event !== "request" && event !== "checkContinue") return super.emit(event, ...given)
     const [request, response] = given as [IncomingMessage, ServerResponse<IncomingMessage> & { req: IncomingMessage }]
@@ -104,6 +110,24 @@ export class BoundedServer extends Server {
     return event === "upgrade" ? 0 : event === "checkExpectation" ? 1 : super.listenerCount(event, listener)
   }
 
+  /** Closes what is beyond the share of its network, before Node makes a parser for it. */
+  #admits(socket: Socket) {
+    const network = this.#limits.networkOfPeer(socket.remoteAddress ?? "")
+    if (network === undefined) return true
+    const open = this.#open.get(network) ?? 0
+    if (open >= this.#limits.connections / 4) {
+      socket.destroy()
+      return false
+    }
+    this.#open.set(network, open + 1)
+    socket.once("close", () => {
+      const left = this.#open.get(network)! - 1
+      if (left === 0) this.#open.delete(network)
+      else this.#open.set(network, left)
+    })
+    return true
+  }
+
   #accepts(socket: Socket, response: ServerResponse) {
     if (this.#pendingOf(socket) >= mostPending) {
       socket.destroy()
@@ -132,7 +156,9 @@ export const listener = Layer.unwrap(
   Effect.gen(function* () {
     const { http } = yield* Settings
     const { isRetiring } = yield* Workers
-    const server = new BoundedServer({ connections: http.connections, stalled: 10_000, isRetiring, lingers: 3_000 })
+    const { networkOfPeer } = yield* Addresses
+    const limits = { connections: http.connections, networkOfPeer, stalled: 10_000, isRetiring, lingers: 3_000 }
+    const server = new BoundedServer(limits)
     const closing = Latch.makeUnsafe()
     server.once("closing", () => closing.openUnsafe())
     // Whoever has not read an answer by the end of the graceful shutdown would otherwise delay the exit.

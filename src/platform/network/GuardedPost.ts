@@ -41,13 +41,27 @@ export const makePost = Effect.fnUntraced(function* (mayBePrivate: (host: string
     if (!isAllowed) throw new Error("The name does not lead to public addresses only.")
     return addresses.map((address) => ({ address, family: isIP(address) }))
   }
+  const lookups = new Map<string, ReturnType<typeof find>>()
+  /**
+   * Posts at the same time share a lookup: Node runs few at once, and those of one host whose name server does not answer
+   * would hold up all others.
+   */
+  const findOnce = (host: string) => {
+    const underWay = lookups.get(host)
+    if (underWay !== undefined) return underWay
+    const started = find(host).finally(() => lookups.delete(host))
+    lookups.set(host, started)
+    return started
+  }
   const guarded: LookupFunction = (host, options, found) => {
-    find(host).then(
+    findOnce(host).then(
       (all) => (options.all === true ? found(null, all) : found(null, all[0]!.address, all[0]!.family)),
       (error: Error) => found(error, "", 0)
     )
   }
-  const options = { keepAlive: true, maxSockets: 10, maxFreeSockets: 2, timeout: 60_000, lookup: guarded }
+  // Callers bound how many posts there are (Worker.ts). A bound for each host would let a post wait behind those of other
+  // projects that get no answer, until its own deadline.
+  const options = { keepAlive: true, maxFreeSockets: 2, timeout: 60_000, lookup: guarded }
   const agent = new Agent({ ...options, ...(ca !== undefined && { ca }) })
   const plainAgent = new PlainAgent(options)
   yield* Effect.addFinalizer(() =>

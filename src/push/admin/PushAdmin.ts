@@ -13,7 +13,7 @@ import * as Store from "./PushAdminStore.ts"
 import type { Page } from "../../platform/sql/Page.ts"
 import { CurrentOperator } from "../../platform/settings/Operator.ts"
 
-export { mostCounted } from "./PushAdminStore.ts"
+export { dueSince, mostCounted } from "./PushAdminStore.ts"
 
 export type DeadLetter = typeof Store.DeadLetter.Type
 export type Pause = Store.Pause

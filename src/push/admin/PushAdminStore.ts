@@ -32,6 +32,20 @@ export type Pause = typeof Pause.Type
 /** How many of the notifications that wait are counted, and how many of the others, the last ones. */
 export const mostCounted = 10_000
 
+/** When the oldest notification that waits became due: the first of each priority, which an index finds. */
+export const dueSince = (sql: SqlClient.SqlClient, now: Date) => sql`
+  (select min(first.not_before)
+     from generate_series(0, 3) level
+    cross join lateral (
+      select not_before
+        from push_outbox
+       where state in ('pending', 'leased')
+         and priority = level
+         and not_before <= ${now}
+         and expires_at > ${now}
+       order by not_before
+       limit 1) first)`
+
 export const make = (sql: SqlClient.SqlClient) => {
   /** In the orders of two indexes. */
   const countStates = rows(Schema.Struct({ state: Schema.String, count: Schema.Int }))(sql`
@@ -50,20 +64,8 @@ export const make = (sql: SqlClient.SqlClient) => {
      group by state
      order by state`)
 
-  /** The first of each priority, which an index finds. */
   const oldestDue = (now: Date) =>
-    firstRow(Schema.Struct({ due_since: Schema.NullOr(At) }))(sql`
-      select min(first.not_before) as due_since
-        from generate_series(0, 3) level
-       cross join lateral (
-         select not_before
-           from push_outbox
-          where state in ('pending', 'leased')
-            and priority = level
-            and not_before <= ${now}
-            and expires_at > ${now}
-          order by not_before
-          limit 1) first`)
+    firstRow(Schema.Struct({ due_since: Schema.NullOr(At) }))(sql`select ${dueSince(sql, now)} as due_since`)
 
   /** Newest first. */
   const listDead = ({ after, limit }: Page, since?: Date) =>

@@ -400,27 +400,33 @@ layer(TestDatabase.sql, { timeout: 120_000 })("embeddings", (it) => {
     })
   )
 
-  it.effect("of an entry that was superseded while the endpoint was asked are not stored", () =>
-    Effect.gen(function* () {
-      const { agent, embedder, on } = yield* start()
-      const old = yield* agent.note("The reindeer is brown.")
-      let answered: (() => void) | undefined
-      const arrived = new Promise<void>((resolve) => {
+  it.effect(
+    "of an entry that was superseded while the endpoint was asked are not stored, the others with their entries",
+    () =>
+      Effect.gen(function* () {
+        const { agent, embedder, on } = yield* start()
+        const old = yield* agent.note("The reindeer is brown.")
+        for (const word of ["brook", "valise", "soup"]) yield* agent.note(`The ${word} is cold.`)
+        const asked = Promise.withResolvers<() => void>()
         embedder.answer = (response, texts) => {
           embedder.answer = undefined
-          answered = () => sendFlat(response, texts)
-          resolve()
+          asked.resolve(() => embedder.send(response, texts))
         }
+        const round = yield* Effect.forkChild(Context.get(on.services, Embeddings).round)
+        const answer = yield* Effect.promise(() => asked.promise)
+        yield* agent.note("The reindeer is grey.", { supersedes: old.id })
+        answer()
+        yield* Fiber.join(round)
+        yield* embedAll(on)
+        for (const [word, title] of [
+          ["caribou", "The reindeer is grey."],
+          ["rivulet", "The brook is cold."],
+          ["suitcase", "The valise is cold."],
+          ["broth", "The soup is cold."]
+        ] as const)
+          assert.strictEqual(titles(yield* search(agent, word))[0], title)
+        assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 4 })
       })
-      const round = yield* Effect.forkChild(Context.get(on.services, Embeddings).round)
-      yield* Effect.promise(() => arrived)
-      yield* agent.note("The reindeer is grey.", { supersedes: old.id })
-      answered!()
-      yield* Fiber.join(round)
-      yield* embedAll(on)
-      assert.deepStrictEqual(titles(yield* search(agent, "caribou")), ["The reindeer is grey."])
-      assert.deepInclude(yield* rowsOf(agent.project_id), { queued: 0, vectors: 1 })
-    })
   )
 
   it.effect("are made by several replicas at once, one for each entry", () =>

@@ -12,6 +12,7 @@ import { readSource } from "../../../src/agents/transfer/sources/readSource.ts"
 import { Transfer } from "../../../src/agents/transfer/Transfer.ts"
 import { Limits } from "../../../src/operator/limits/Limits.ts"
 import { format as token } from "../../../src/platform/crypto/Tokens.ts"
+import { operator } from "../../../src/platform/settings/Operator.ts"
 import { Agent } from "../../support/agents/McpAgent.ts"
 import { Service } from "../../support/service/Service.ts"
 
@@ -463,6 +464,27 @@ layer(Service.layer)("import-memory", (it) => {
         assert.strictEqual(
           task.body,
           `It loses items.\n\n- beads: bd-7a.1\n- specification: cart-2\n- owner: ann@example.com\n- created by: Ann\n- estimated minutes: 90\n- metadata: {"files":["cart.ts"]}\n- discovered-from: bd-9`
+        )
+      })
+  )
+
+  it.effect(
+    "a changed issue updates what an import on another host wrote, and keeps what its operator wrote by hand",
+    () =>
+      Effect.gen(function* () {
+        const { project_id } = yield* agentOf
+        const options = { format: "beads" } as const
+        const both = (title: string) => ({ "i.jsonl": jsonl(issue("a", { title }), issue("b", { title })) })
+        const { lines } = yield* bring(project_id, both("Old"), options)
+        const sql = yield* SqlClient.SqlClient
+        const wrote = (actor: string, { id }: Line) =>
+          sql`update task set version = 2, updated_by = ${actor} where project_id = ${project_id} and id = ${id}`
+        yield* wrote("operator:ann@elsewhere (import from beads)", lines[0]!)
+        yield* wrote(operator, lines[1]!)
+        const again = yield* bring(project_id, both("New"), options)
+        assert.deepStrictEqual(
+          again.lines.map(({ done }) => done),
+          ["updated", "kept"]
         )
       })
   )

@@ -628,21 +628,22 @@ layer(Service.layer)("an operator at the console", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  /** Settles so many new notifications. */
-  const settle = Effect.fnUntraced(function* (state: "delivered" | "dead", amount: number) {
+  /** Leaves so many more notifications in a state. */
+  const leave = Effect.fnUntraced(function* (state: "pending" | "delivered" | "dead", amount: number) {
     const sql = yield* SqlClient.SqlClient
     const { delivery_id } = yield* makeEquippedProject(yield* Service)
     yield* sql`
       insert into push_outbox
       select (jsonb_populate_record(
-               o, jsonb_build_object('delivery_id', copy, 'event_id', copy, 'state', ${state}::text, 'settled_at', now()))).*
+               o, jsonb_build_object('delivery_id', copy, 'event_id', copy, 'state', ${state}::text,
+                                     'settled_at', case when ${state}::text <> 'pending' then now() end))).*
         from push_outbox o, generate_series(1, ${amount}::int) n, md5(${state}::text || n) copy
        where delivery_id = ${delivery_id}::uuid`
   })
 
   it.effect("is told that more notifications were delivered than are counted", () =>
     Effect.gen(function* () {
-      yield* settle("delivered", 10_000)
+      yield* leave("delivered", 10_000)
       const { person } = yield* signedIn()
       const { text } = yield* person.get("/console/push")
       assert.match(text, /Delivered<[^]{0,40}>10,000 or more</)
@@ -650,11 +651,12 @@ layer(Service.layer)("an operator at the console", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is told that more notifications were given up than are counted", () =>
+  it.effect("is told that more notifications wait, and were given up, than are counted", () =>
     Effect.gen(function* () {
-      yield* settle("dead", 10_001)
+      for (const state of ["pending", "dead"] as const) yield* leave(state, 10_001)
       const { person } = yield* signedIn()
       const { text } = yield* person.get("/console/health")
+      assert.match(text, /Notifications waiting<[^]{0,80}>10,000 or more</)
       assert.match(text, /Notifications given up<[^]{0,80}>10,000 or more</)
     }).pipe(Effect.scoped)
   )

@@ -7,6 +7,7 @@ import { once } from "node:events"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { type AddressInfo, connect, Server as NetServer, type Socket } from "node:net"
 import { vi } from "vitest"
+import { Addresses, networkOf } from "../../../src/platform/edge/Addresses.ts"
 import { BoundedServer, type ConnectionLimits, listener } from "../../../src/platform/edge/Listener.ts"
 import { Settings } from "../../../src/platform/settings/Settings.ts"
 import { Workers } from "../../../src/platform/workers/Workers.ts"
@@ -22,7 +23,7 @@ type Answers = (request: IncomingMessage, response: ServerResponse) => void
 const serving = (answers: Answers, limits: Partial<ConnectionLimits> = {}) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const usual = { connections: 100, stalled, isRetiring: () => false, lingers: 0 }
+      const usual = { connections: 100, networkOfPeer: networkOf, stalled, isRetiring: () => false, lingers: 0 }
       const server = new BoundedServer({ ...usual, ...limits }).on("request", answers)
       // The library listens to these, too.
       server
@@ -36,8 +37,9 @@ const serving = (answers: Answers, limits: Partial<ConnectionLimits> = {}) =>
   ).pipe(
     Effect.map((server) => ({
       server,
-      open: (text: string) => {
-        const socket = connect((server.address() as AddressInfo).port, "127.0.0.1").on("error", () => {})
+      open: (text: string, localAddress = "127.0.0.1") => {
+        const { port } = server.address() as AddressInfo
+        const socket = connect({ port, host: "127.0.0.1", localAddress }).on("error", () => {})
         socket.write(text)
         return socket
       }
@@ -210,6 +212,43 @@ describe("a server", () => {
       }).pipe(Effect.scoped)
   )
 
+  it.effect("closes at once what a network opens beyond a quarter of its connections, until one of these ends", () =>
+    Effect.gen(function* () {
+      const { open } = yield* serving((_, response) => response.end("made"), { connections: 8 })
+      const asked = (from: string) =>
+        Effect.promise(
+          () =>
+            new Promise<Socket | undefined>((resume) => {
+              const socket = open(get(), from)
+              socket.once("data", () => resume(socket)).once("close", () => resume(undefined))
+            })
+        )
+      const [one, two, three] = yield* Effect.replicateEffect(asked("127.0.0.1"), 3)
+      assert.deepStrictEqual([one?.closed, two?.closed, three?.closed], [false, false, undefined])
+      assert.isDefined(yield* asked("127.0.0.2"))
+      one!.destroy()
+      yield* Effect.repeat(asked("127.0.0.1"), { until: (socket) => socket !== undefined })
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([
+    ["203.0.113.7", "203.0.113.7"],
+    ["::ffff:203.0.113.7", "203.0.113.7"],
+    ["2001:db8::7", "2001:db8:0:0::/64"],
+    ["10.1.2.3", undefined],
+    ["127.0.0.2", undefined],
+    ["::ffff:127.0.0.1", undefined],
+    ["::1", undefined]
+  ] as const)("counts a connection from %s for %s, beside a proxy at 10.0.0.0/8", ([peer, network]) =>
+    Effect.gen(function* () {
+      const { networkOfPeer } = yield* Addresses
+      assert.strictEqual(networkOfPeer(peer), network)
+    }).pipe(
+      Effect.provide(Addresses.layer),
+      Effect.provideService(Settings, { http: { trustedProxies: ["10.0.0.0/8"] } as object } as Settings["Service"])
+    )
+  )
+
   it.effect(
     "that another one replaces sends each client away with its next answer, and closes the others in the end",
     () =>
@@ -254,8 +293,8 @@ describe("a server", () => {
       const timers = vi.spyOn(globalThis, "setTimeout")
       yield* Effect.addFinalizer(() => Effect.sync(() => [listens, timers].forEach((spy) => spy.mockRestore())))
       const scope = yield* Scope.make()
-      const http = { host: "127.0.0.1", port: 0, connections: 7 }
-      const services = yield* Layer.build(Layer.fresh(listener)).pipe(
+      const http = { host: "127.0.0.1", port: 0, connections: 7, trustedProxies: [] as Array<string> }
+      const services = yield* Layer.build(Layer.fresh(Layer.provide(listener, Addresses.layer))).pipe(
         Effect.provideService(Settings, { http } as Settings["Service"]),
         Effect.provideService(Workers, { isRetiring: () => true } as Workers["Service"]),
         Scope.provide(scope)

@@ -198,22 +198,24 @@ describe("a start stops, and names the command that mends it, if", () => {
     return message
   })
 
-  it.effect("others can write to the data folder", () =>
-    Effect.gen(function* () {
-      const { folder, read } = yield* folderWith(enrollment)
-      fs.chmodSync(folder, 0o777)
-      assert.strictEqual(yield* refused(folder), `Other accounts can write to ${folder}; run: chmod go-w ${folder}`)
-      assert.strictEqual(read(), enrollment)
-    })
-  )
+  for (const mode of [0o770, 0o757])
+    it.effect(`others can write to the data folder: ${mode.toString(8)}`, () =>
+      Effect.gen(function* () {
+        const { folder, read } = yield* folderWith(enrollment)
+        fs.chmodSync(folder, mode)
+        assert.strictEqual(yield* refused(folder), `Other accounts can write to ${folder}; run: chmod go-w ${folder}`)
+        assert.strictEqual(read(), enrollment)
+      })
+    )
 
-  it.effect("others can read secrets.env", () =>
-    Effect.gen(function* () {
-      const { file, folder } = yield* folderWith(enrollment)
-      fs.chmodSync(file, 0o644)
-      assert.strictEqual(yield* refused(folder), `Other accounts can read ${file}; run: chmod 600 ${file}`)
-    })
-  )
+  for (const mode of [0o640, 0o604])
+    it.effect(`others can read secrets.env: ${mode.toString(8)}`, () =>
+      Effect.gen(function* () {
+        const { file, folder } = yield* folderWith(enrollment)
+        fs.chmodSync(file, mode)
+        assert.strictEqual(yield* refused(folder), `Other accounts can read ${file}; run: chmod 600 ${file}`)
+      })
+    )
 
   it.effect.skipIf(!isRoot())("the folder or secrets.env belongs to another account (needs root)", () =>
     Effect.gen(function* () {

@@ -15,8 +15,11 @@ export interface Embedder {
   /** Every text that arrived, with what authorized it. */
   readonly received: Array<{ readonly text: string; readonly model: string; readonly key: string | undefined }>
   /** Answers at `url` instead of the vectors; undefined answers with them. Other paths answer with them anyway. */
-  answer: ((response: ServerResponse, texts: ReadonlyArray<string>) => void) | undefined
+  answer: Answer | undefined
+  /** Answers with the vectors of these texts. */
+  readonly send: Answer
 }
+type Answer = (response: ServerResponse, texts: ReadonlyArray<string>) => void
 
 export const startEmbedder = (groups: ReadonlyArray<string> = []) =>
   Effect.acquireRelease(
@@ -29,14 +32,19 @@ export const startEmbedder = (groups: ReadonlyArray<string> = []) =>
         }
         return sum
       }
-      const embedder = { received: [], answer: undefined } as unknown as Embedder & { url: string; settings: object }
+      /** Each vector has the index of its text, whatever their order. */
+      const sendVectors: Answer = (response, texts) =>
+        send(response, 200, { data: texts.map((text, index) => ({ index, embedding: vectorOf(text) })).toReversed() })
+      const embedder = { received: [], answer: undefined, send: sendVectors } as unknown as Embedder & {
+        url: string
+        settings: object
+      }
       const server = createServer(async (request, response) => {
         const { input, model } = JSON.parse(await bodyOf(request)) as { input: ReadonlyArray<string>; model: string }
         const key = request.headers.authorization
         embedder.received.push(...input.map((text) => ({ text, model, key })))
-        if (embedder.answer !== undefined && embedder.url.endsWith(request.url!))
-          return embedder.answer(response, input)
-        send(response, 200, { data: input.map((text, index) => ({ index, embedding: vectorOf(text) })).toReversed() })
+        const answer = embedder.url.endsWith(request.url!) ? embedder.answer : undefined
+        return (answer ?? sendVectors)(response, input)
       })
       await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
       embedder.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/embeddings`

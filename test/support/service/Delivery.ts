@@ -61,7 +61,8 @@ export const notify = Effect.fnUntraced(function* (
   const outbox = Context.get(services, Outbox)
   const sql = Context.get(services, SqlClient.SqlClient)
   const now = new Date(yield* Effect.clockWith(({ currentTimeMillis }) => currentTimeMillis))
-  yield* sql.withTransaction(outbox.enqueue(now, { kind, event_id: randomUUID(), project_id, about }))
+  const notice = { kind, event_id: randomUUID(), project_id, about, subject: randomUUID() }
+  yield* sql.withTransaction(outbox.enqueue(now, notice))
   return about
 })
 

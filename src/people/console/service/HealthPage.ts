@@ -22,8 +22,8 @@ export const healthPage = Effect.gen(function* () {
     const names = yield* projects.names(limits.map(({ project_id }) => project_id))
     const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 })
     const since = (at: Date | null): Part => (at === null ? undefined : time(at, now))
-    const warn = (value: number, most = Infinity) =>
-      value === 0 ? "0" : mark(`${count(value)}${value < most ? "" : " or more"}`, "warn")
+    const counted = (value: number, most: number) => `${count(value)}${value < most ? "" : " or more"}`
+    const warn = (value: number, most = Infinity) => (value === 0 ? "0" : mark(counted(value, most), "warn"))
     return {
       title: "Health",
       body: html`<h1>Health</h1>
@@ -123,7 +123,7 @@ export const healthPage = Effect.gen(function* () {
                 ["Sign-ins of apps", count(numbers.agent_grants)],
                 ["Sign-ins that somebody may have copied", warn(numbers.grants_replayed_elsewhere)],
                 ["Phones", count(numbers.active_devices)],
-                ["Notifications waiting", count(numbers.notifications_waiting)],
+                ["Notifications waiting", counted(numbers.notifications_waiting, mostCounted)],
                 ["Notifications given up", warn(numbers.dead_letters, mostCounted)],
                 ["Database", size(numbers.database_bytes)],
                 ["Last good backup", backups === null ? undefined : lastBackup(backups, now)]

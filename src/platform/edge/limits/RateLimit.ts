@@ -108,7 +108,8 @@ export const takeAll = Effect.fnUntraced(function* (draws: ReadonlyArray<Draw>) 
   return 0
 })
 
-const giveBackAll = (draws: ReadonlyArray<Draw>) =>
+/** Gives back what was taken together. */
+export const giveBackAll = (draws: ReadonlyArray<Draw>) =>
   Effect.forEach(draws, ([buckets, key, cost]) => buckets.giveBack(key, cost), { discard: true })
 
 /**

@@ -417,12 +417,13 @@ export class Consent extends Context.Service<
             ...(request.person_key_id !== null && { person_key_id: request.person_key_id })
           }
         })
-        const { project_id } = request
+        const { project_id, project_token_id } = request
         yield* outbox.enqueue(now, {
           kind: "security.client_authorized",
           event_id: grant_id,
           project_id: project_id!,
-          about: grant_id
+          about: grant_id,
+          subject: project_token_id!
         })
         return grant_id
       })

@@ -102,7 +102,7 @@ const soak = Effect.gen(function* () {
 
   const journal = yield* ledger(folder)
   const [project_id, library] = [yield* makeProject(on), yield* makeProject(on)]
-  // A Bridge may rotate sixty times an hour, and a project may notify six times a minute.
+  // A Bridge may rotate sixty times an hour, and a project may notify six times a minute, half of them by one token.
   const size = { bridges: 8, agents: 2, project_id, pace: { bridges: 75_000, agents: 4000, repeat: 1000 } }
   const load = yield* makeLoad({ ...on, url: replicas.proxied.url }, journal, { ...size, label: "a" })
   const other = yield* makeLoad({ ...on, url: replicas.named.url }, journal, { ...size, label: "b" })
