@@ -4,7 +4,7 @@ import { Context, Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Decisions } from "../../src/agents/decisions/Decisions.ts"
@@ -21,6 +21,7 @@ import { repository } from "../support/agents/Repository.ts"
 import { makePerson, makeSubject } from "../support/people/SignIn.ts"
 import { makePhone } from "../support/phones/Phone.ts"
 import { bigProject, fill } from "../support/database/Fill.ts"
+import { waitedForBy } from "../support/database/Locks.ts"
 import { TestDatabase } from "../support/database/TestDatabase.ts"
 import { recording } from "../support/run/Lines.ts"
 import { instance } from "../support/service/Service.ts"
@@ -752,6 +753,86 @@ layer(TestDatabase.sql, { timeout: 120_000 })("a retention period", (it) => {
       assert.deepInclude(usage, { entries: 1, receipts: 0 })
     }).pipe(Effect.scoped)
   )
+
+  it.effect("lets other projects have their turn, and deletions that have become due", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, file, on } = yield* start()
+      const others = yield* Effect.replicateEffect(Agent.make(on), 2)
+      yield* Effect.forEach([agent, ...others], (one) => one.note("Note"))
+      const [large, small, deleted] = [agent, ...others].map(({ project_id }) => project_id).toSorted()
+      const sql = yield* SqlClient.SqlClient
+      yield* disable(on, deleted!)
+      const run = (text: string) => sql.unsafe(text).unprepared
+      yield* run(`create function fall_due() returns trigger language plpgsql security definer as $$ begin
+        update project set delete_after = disabled_at + interval '1 second' where project_id = '${deleted}';
+        return null; end $$`)
+      yield* run(`create trigger fall_due after insert on erasure for each row
+        when (new.kind = 'retention') execute function fall_due()`)
+      yield* sql`
+        insert into memory_entry (project_id, id, kind, title, body, tags, actor, role, created_at)
+        select project_id, gen_random_uuid(), 'note', 'Old', 'Old', '{}', 'x', 'contributor', '1960-01-01'
+          from unnest(array[${large!}, ${small!}]::uuid[], array[10001, 1]) as p (project_id, entries),
+               generate_series(1, entries)`
+      for (const project_id of [large!, small!]) {
+        yield* Context.get(on.services, Limits).set(project_id, { memory_days: 8 })
+      }
+      yield* erasures.pass
+      const order = lines(file).flatMap((line) => (line.state === "prepared" ? [[line.kind, line.project_id]] : []))
+      assert.deepStrictEqual(order, [
+        ...Array.from({ length: 10 }, () => ["retention", large]),
+        ["retention", small],
+        ["project", deleted],
+        ["retention", large]
+      ])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is applied by one process at a time", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const other = yield* Agent.make(on)
+      const sql = yield* SqlClient.SqlClient
+      for (const one of [agent, other]) {
+        yield* one.note("Note")
+        yield* Context.get(on.services, Limits).set(one.project_id, { memory_days: 8 })
+      }
+      yield* sql`update memory_entry set created_at = created_at - interval '9 days'`
+      const left = () => sql`
+        select project_id
+          from memory_entry
+         where project_id = any (${[agent.project_id, other.project_id]}::uuid[])`
+      const lock = sql`
+        select pg_advisory_xact_lock(hashtextextended('retention of ' || ${agent.project_id}::text, 0))`
+      yield* sql.withTransaction(Effect.andThen(lock, erasures.pass))
+      assert.deepStrictEqual(yield* left(), [{ project_id: agent.project_id }])
+      yield* erasures.pass
+      assert.deepStrictEqual(yield* left(), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("waits in line for a project that is always written, whose sign-ins go on", () =>
+    Effect.gen(function* () {
+      const { agent, erasures, on } = yield* start()
+      const { project_id } = agent
+      yield* agent.note("Note")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`update memory_entry set created_at = '1960-01-01' where project_id = ${project_id}::uuid`
+      yield* Context.get(on.services, Limits).set(project_id, { memory_days: 8 })
+      const pass = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`select from project_usage where project_id = ${project_id}::uuid for update`
+          const pass = yield* Effect.forkChild(erasures.pass)
+          yield* waitedForBy(1)
+          yield* Context.get(on.services, Projects).disable(project_id)
+          // Three times as long as an erasure waits for other locks; the time of its next attempt never comes.
+          yield* TestClock.withLive(Effect.sleep("300 millis"))
+          return pass
+        })
+      )
+      yield* Fiber.join(pass).pipe(Effect.timeout("10 seconds"), TestClock.withLive)
+      assert.deepInclude((yield* usageOf(project_id))[0], { entries: 0 })
+    }).pipe(Effect.scoped)
+  )
 })
 
 layer(TestDatabase.sql, { timeout: 120_000, excludeTestServices: true })("erasures under load", (it) => {
@@ -811,6 +892,39 @@ layer(TestDatabase.sql, { timeout: 120_000, excludeTestServices: true })("erasur
         assert.strictEqual(row![name], row![`is_${name}`], name)
       }
       assert.strictEqual(row!["lost"], 0)
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(TestDatabase.sql, { timeout: 120_000 })("a file of many erasures", (it) => {
+  it.effect("is read in many short stretches", () =>
+    Effect.gen(function* () {
+      const file = join(yield* folder, "erasures.jsonl")
+      const line = (index: number) => {
+        const erasure_id = randomUUID()
+        const prepared = {
+          erasure_id,
+          state: "prepared",
+          instance_id: erasure_id,
+          at: new Date(index),
+          kind: "project"
+        }
+        const erased = { project_id: erasure_id, target_id: null, memory_before: null, receipts_before: null }
+        return `${JSON.stringify({ ...prepared, ...erased })}\n${JSON.stringify({ erasure_id, state: "committed" })}\n`
+      }
+      writeFileSync(file, Array.from({ length: 20_000 }, (_, index) => line(index)).join(""))
+      const turns: Array<number> = []
+      let next = setImmediate(function turn() {
+        turns.push(performance.now())
+        next = setImmediate(turn)
+      })
+      const startedAt = performance.now()
+      const { committed } = yield* ErasureFile.read(file)
+      const endedAt = performance.now()
+      clearImmediate(next)
+      assert.lengthOf(committed, 20_000)
+      const stretches = [...turns, endedAt].map((at, index) => at - (turns[index - 1] ?? startedAt))
+      assert.isBelow(Math.max(...stretches), (endedAt - startedAt) / 3)
     }).pipe(Effect.scoped)
   )
 })

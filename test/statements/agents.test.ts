@@ -965,15 +965,31 @@ layer(TestDatabase.sql)("statements that erase", (it) => {
     act: (sql) => store(sql).entriesBefore(project, now, 9),
     actsNotOn: {
       "in another project": notMine["in another project"],
-      "of that very time": `update memory_entry set created_at = ${sqlNow}`
+      "of that very time": `update memory_entry set created_at = ${sqlNow}`,
+      "of more than a mebibyte": "update memory_entry set body = repeat('a', 1048576)"
     }
   })
   testConditions(it, "the postings of an entry go", {
     given: memory,
-    act: (sql) => freed(store(sql).dropPostings(project, [entry])),
+    act: (sql) =>
+      Effect.flatMap(store(sql).findPostings(project, [entry]), (found) =>
+        freed(store(sql).dropPostings(project, [entry], Option.getOrThrow(found).places))
+      ),
     actsNotOn: {
       "in another project": elsewhere("memory_posting"),
       "of another entry": `update memory_posting set entry_id = '${id(59)}'`
+    }
+  })
+  testConditions(it, "a posting goes from its place", {
+    given: memory,
+    act: (sql) =>
+      Effect.flatMap(
+        sql<{ places: string }>`select coalesce(array_agg(ctid), '{}')::text as places from memory_posting`,
+        ([all]) => freed(store(sql).dropPostings(project, [entry], all!.places))
+      ),
+    actsNotOn: {
+      "in which another project's is": elsewhere("memory_posting"),
+      "in which another entry's is": `update memory_posting set entry_id = '${id(59)}'`
     }
   })
   for (const [what, table, row] of [

@@ -151,11 +151,6 @@ layer(TestDatabase.sql)("statements that delete projects", (it) => {
       "that was found before": `update project set project_id = '${id(0)}' ${ofTheProject}`
     }
   })
-  testConditions(it, "a project is locked for its retention", {
-    given: projects,
-    act: (sql) => ErasureStore.make(sql).lockForRetention(project),
-    actsNotOn: { "if it is another one": `delete from project ${ofTheProject}` }
-  })
 
   const tombstone = `${projects}; insert into erasure (erasure_id, kind, project_id, target_id, erased_at)
     values ('${id(81)}', 'retention', '${project}', null, ${past})`

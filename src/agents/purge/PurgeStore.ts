@@ -1,5 +1,5 @@
 /** Statements that destroy entries, tasks and documents with everything derived from them. */
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { firstRow, rows } from "../../platform/sql/Rows.ts"
 import { following } from "../embeddings/EmbeddingStore.ts"
@@ -20,12 +20,20 @@ export const make = (sql: SqlClient.SqlClient) => {
      where project_id = ${project_id}::uuid
        for update`
 
-  /** Writers of the project lock this row first, and then entries. */
-  const lockUsage = (project_id: string) => sql`
-    select project_id
-      from project_usage
-     where project_id = ${project_id}::uuid
-       for update`
+  /**
+   * Writers of the project lock this row first, and then entries. In a project that is always written it is never free for
+   * long, so this waits in line as long as agents do (Database.ts), whatever the transaction's limit for other locks.
+   */
+  const lockUsage = Effect.fnUntraced(function* (project_id: string) {
+    const [set] = yield* sql<{ before: string }>`
+      select current_setting('lock_timeout') as before, set_config('lock_timeout', '2s', true)`
+    yield* sql`
+      select project_id
+        from project_usage
+       where project_id = ${project_id}::uuid
+         for update`
+    yield* sql`select set_config('lock_timeout', ${set!.before}, true)`
+  })
 
   const lockEntries = (project_id: string, ids: ReadonlyArray<string>) =>
     rows(Id)(sql`
@@ -36,22 +44,38 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by id
          for update`)
 
-  /** Oldest first. */
+  /** Oldest first, and no more than a mebibyte of text: writers of the project wait while its postings go. */
   const entriesBefore = (project_id: string, before: Date, limit: number) =>
     rows(Id)(sql`
       select id
-        from memory_entry
-       where project_id = ${project_id}::uuid
-         and created_at < ${before}
-       order by id
-       limit ${limit}`)
+        from (select id, sum(octet_length(title) + octet_length(body)) over (order by id rows unbounded preceding) as bytes
+                from (select id, title, body
+                        from memory_entry
+                       where project_id = ${project_id}::uuid
+                         and created_at < ${before}
+                       order by id
+                       limit ${limit}) oldest) e
+       where bytes <= 1048576
+       order by id`)
 
-  /** Reads all postings of the project, so that none stays that an earlier release made by other rules. */
-  const dropPostings = (project_id: string, ids: ReadonlyArray<string>) =>
+  /**
+   * Where the postings of the entries are. Reads all of the project, so that none stays that an earlier release made by other
+   * rules.
+   */
+  const findPostings = (project_id: string, ids: ReadonlyArray<string>) =>
+    firstRow(Schema.Struct({ places: Schema.String }))(sql`
+      select coalesce(array_agg(ctid), '{}')::text as places
+        from memory_posting
+       where project_id = ${project_id}::uuid
+         and entry_id = any (${ids}::uuid[])`)
+
+  /** Another posting may stand in a place that has been free since. */
+  const dropPostings = (project_id: string, ids: ReadonlyArray<string>, places: string) =>
     firstRow(Bytes)(sql`
       with gone as (
         delete from memory_posting
-         where project_id = ${project_id}::uuid
+         where ctid = any (array(select unnest(${places}::tid[])))
+           and project_id = ${project_id}::uuid
            and entry_id = any (${ids}::uuid[])
         returning lexeme
       )
@@ -241,14 +265,17 @@ export const make = (sql: SqlClient.SqlClient) => {
                  + octet_length(coalesce(answer->>'text', '')) + octet_length(array_to_string(coalesce(choices, '{}'), ''))
                  + octet_length(array_to_string(tags, '')))::float8 as bytes`)
 
-  /** Empties the remembered results that name one of the ids: they hold its text. A retry is refused from now on. */
+  /**
+   * Empties the remembered results that name one of the ids: they hold its text. A retry is refused from now on. In JSON an
+   * id stands between quotes, so each result is read once, however many ids there are.
+   */
   const dropResults = (project_id: string, ids: ReadonlyArray<string>) =>
     firstRow(Bytes)(sql`
       with named as (
         select tool, idempotency_key, octet_length(result) as bytes
           from idempotency_record
          where project_id = ${project_id}::uuid
-           and exists (select from unnest(${ids}::text[]) as erased (id) where strpos(result, erased.id) > 0)
+           and exists (select from string_to_table(result, '"') as part where part = any (${ids}::text[]))
            for update
       ), emptied as (
         update idempotency_record r
@@ -285,6 +312,7 @@ export const make = (sql: SqlClient.SqlClient) => {
     lockUsage,
     lockEntries,
     entriesBefore,
+    findPostings,
     dropPostings,
     embedded,
     forgetVector,

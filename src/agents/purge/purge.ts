@@ -42,9 +42,10 @@ const purgeEntries = Effect.fnUntraced(function* (
   const store = Store.make(sql)
   yield* store.deferReferences
   yield* store.lockReindex(project_id)
-  const index_bytes = bytesOf(yield* store.dropPostings(project_id, given))
+  const { places } = Option.getOrThrow(yield* store.findPostings(project_id, given))
   const results = bytesOf(yield* store.dropResults(project_id, given))
   yield* store.lockUsage(project_id)
+  const index_bytes = bytesOf(yield* store.dropPostings(project_id, given, places))
   const ids = (yield* store.lockEntries(project_id, given)).map(({ id }) => id)
   const answers = bytesOf(yield* store.dropAnswers(project_id, ids))
   for (const { id } of yield* store.embedded(project_id, ids)) yield* store.forgetVector(project_id, id)

@@ -102,6 +102,8 @@ export const read = Effect.fnUntraced(function* (path: string) {
   const prepared = new Map<string, Prepared>()
   const states = new Map<string, "committed" | "withdrawn">()
   for (const [index, line] of text.split("\n").entries()) {
+    // The file grows for years. Requests go first.
+    if (index % 1000 === 999) yield* Effect.yieldNow
     // A line that a crash cut off has no end.
     if (!line.endsWith("}")) continue
     const found = decode(line)

@@ -233,13 +233,14 @@ export const make = (sql: SqlClient.SqlClient) => {
        order by project_id
        limit 1`)
 
-  /** One process at a time erases what a project's retention period has ended. Returns no row while another one does. */
+  /**
+   * One process at a time erases what a project's retention period has ended. Returns no row while another one does. Sign-ins
+   * and `disable-project` lock the project's row, and do not wait for a batch.
+   */
   const lockForRetention = (project_id: string) =>
     rows(ProjectId)(sql`
-      select project_id
-        from project
-       where project_id = ${project_id}::uuid
-         for no key update skip locked`)
+      select ${project_id}::text as project_id
+       where pg_try_advisory_xact_lock(hashtextextended('retention of ' || ${project_id}::text, 0))`)
 
   const instance = firstRow(Schema.Struct({ instance_id: Schema.String }))(
     sql`select instance_id from service_instance`

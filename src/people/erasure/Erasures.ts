@@ -35,6 +35,8 @@ export { emptiedTables } from "./ErasureStore.ts"
 const grace = Duration.days(7)
 /** Requests that began before a project was disabled have ended by then. */
 const settling = Duration.seconds(30)
+/** Batches of a retention period before the next project has its turn. */
+const turn = Schedule.forever.pipe(Schedule.upTo({ times: 9, duration: "1 minute" }))
 /** Tombstones of retention periods settle lines that are open; no line stays open this long. */
 const retentionKept = Duration.days(30)
 
@@ -99,7 +101,9 @@ export class Erasures extends Context.Service<
       Readonly<Record<PersonStore.Section, number>>,
       E | ErasureRefusal<"subject_not_found" | "bridge_persistence_error">
     >
-    /** Settles open lines, deletes projects whose grace has ended, and applies retention periods. Run by the service. */
+    /**
+     * Settles open lines, deletes projects whose grace has ended, and applies retention periods, in turns. Run by the service.
+     */
     readonly pass: Effect.Effect<void, Failed>
     /**
      * The erasures of these files, to be applied to a restored database before it is used; it fails if `open` refuses and a
@@ -318,7 +322,7 @@ export class Erasures extends Context.Service<
         return { project_id, delete_after: scheduled.value.delete_after, deleted_at: null }
       })
 
-      /** Erases what the retention period of a project has ended, in batches. */
+      /** Erases what the retention period of a project has ended, for a turn. Returns whether more is left. */
       const retain = Effect.fnUntraced(function* (
         project_id: string,
         memory_days: number | null,
@@ -345,27 +349,48 @@ export class Erasures extends Context.Service<
             return Option.some({ entries: `${entries}`, receipts: `${receipts}` })
           })
         )
-        yield* Effect.repeat(round, { until: ({ result }) => Option.isNone(result) })
+        const { result } = yield* Effect.repeat(round, { until: ({ result }) => Option.isNone(result), schedule: turn })
+        return Option.isSome(result)
       })
 
-      const pass = Effect.gen(function* () {
-        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
+      /** Deletes the projects that are due and not among those `tried`, to which it adds them. */
+      const deleteDue = Effect.fnUntraced(function* (tried: Set<string>) {
         const now = yield* clock.now
         const due = yield* dedicated(Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).due(now))).pipe(
           longPersistence
         )
         for (const { project_id } of due) {
+          if (tried.has(project_id)) continue
+          tried.add(project_id)
           yield* alone(project_id, deleteNow(project_id, "due").pipe(Effect.catchTags(enabledMeanwhile)))
         }
-        let project_id = nil
+      })
+
+      /**
+       * Gives each project with a retention period a turn, but those that are `finished`, to which it adds whoever needs no
+       * other one. Returns whether somebody does.
+       */
+      const retainEach = Effect.fnUntraced(function* (finished: Set<string>) {
+        let [project_id, more] = [nil, false]
         while (true) {
           const next = yield* dedicated(
             Effect.flatMap(SqlClient.SqlClient, (sql) => Store.make(sql).retained(project_id))
           ).pipe(longPersistence)
-          if (Option.isNone(next)) return
+          if (Option.isNone(next)) return more
           project_id = next.value.project_id
-          yield* alone(project_id, retain(project_id, next.value.memory_days, next.value.receipt_days))
+          if (finished.has(project_id)) continue
+          const left = yield* alone(project_id, retain(project_id, next.value.memory_days, next.value.receipt_days))
+          if (left === true) more = true
+          else finished.add(project_id)
         }
+      })
+
+      const pass = Effect.gen(function* () {
+        if (erasureFile !== undefined) yield* settleOpen(erasureFile)
+        const tried = new Set<string>()
+        const finished = new Set<string>()
+        const turns = Effect.andThen(deleteDue(tried), retainEach(finished))
+        yield* Effect.repeat(turns, { while: (more) => more })
       }).pipe(Effect.withSpan("Erasures.pass"))
 
       return { purge, deleteProject, eraseSubject, exportSubject, pass, replay }
@@ -387,7 +412,7 @@ const notErased = (facts: object) =>
   Effect.logWarning("What is due was not erased").pipe(Effect.annotateLogs({ ...facts }))
 
 /** No project waits for the failure of another one. What is wrong with the file concerns them all. */
-const alone = (project_id: string, work: Effect.Effect<void, Failed>) =>
+const alone = <A>(project_id: string, work: Effect.Effect<A, Failed>) =>
   work.pipe(
     Effect.catchTag("bridge_persistence_error", ({ message }) => notErased({ project_id, reason: message })),
     Effect.catchDefect((defect) => notErased({ project_id, ...withoutValues(Cause.die(defect)) }))
@@ -404,7 +429,7 @@ const enabledMeanwhile = { project_not_found: () => Effect.void, project_not_dis
 const day = 86_400_000
 const nothing = { memory_before: null, receipts_before: null }
 
-/** Begins again when an agent holds a lock, for up to half a minute: agents do not wait for an erasure that waits. */
+/** Begins again when an agent holds a lock, a hundred times at most: agents do not wait for an erasure that waits. */
 const yielding = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.retry(self, {
     while: (error: E) => SqlError.isSqlError(error) && /^(55P03|40P01|40001|23503)$/.test(describe(error).sqlstate),

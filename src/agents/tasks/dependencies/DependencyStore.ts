@@ -12,8 +12,8 @@
  *
  * An import writes its new rows before all of these, because nobody else knows their ids.
  *
- * An erasure takes them in another order. It waits for no lock longer than a tenth of a second, then begins again
- * (Erasures.ts).
+ * An erasure takes them in another order. It waits for no lock but the project's usage longer than a tenth of a second, then
+ * begins again (Erasures.ts). While it waits for the usage it holds no task.
  */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
