@@ -33,6 +33,7 @@ import {
   user,
   userProcess
 } from "../../support/database/PostgresUser.ts"
+import { recording } from "../../support/run/Lines.ts"
 
 // The service gives up after 30 seconds with its own message; under load, a test can have several such steps.
 vi.setConfig({ testTimeout: 120_000 })
@@ -411,6 +412,21 @@ describe.concurrent("the server", () => {
       assert.isFalse(serves(postmaster))
     })
   )
+
+  it.live("is looked for once a second while its folder is away, and serves once that is back", () => {
+    const { lines, record } = recording()
+    return Effect.gen(function* () {
+      const { postmaster } = yield* joined(yield* usedFolder)
+      fs.renameSync(postmaster.directory, `${postmaster.directory}-away`)
+      process.kill(postmaster.pid, "SIGKILL")
+      yield* Effect.sleep("2500 millis")
+      const failed = lines.filter((line) => line.includes("cannot be prepared")).length
+      assert.isTrue(failed >= 1 && failed <= 3, `${failed} attempts`)
+      fs.renameSync(`${postmaster.directory}-away`, postmaster.directory)
+      const again = ask(postmaster, "select 1 as answer").pipe(Effect.retry(Schedule.spaced("50 millis")))
+      assert.deepStrictEqual(yield* again, [{ answer: 1 }])
+    }).pipe(record)
+  })
 })
 
 describe.concurrent("the files", () => {

@@ -30,7 +30,7 @@ export const embeddedPostgres = Effect.fn("EmbeddedPostgres.join")(function* (da
   yield* stay(files, joined).pipe(
     Effect.forever,
     Effect.tapError((error) => Effect.when(Effect.logError(error.message), Deferred.isDone(joined))),
-    Effect.retry({ while: () => Deferred.isDone(joined) }),
+    Effect.retry({ while: () => Deferred.isDone(joined), schedule: Schedule.spaced("1 second") }),
     Effect.onExit((exit) => Deferred.done(joined, exit)),
     Effect.forkScoped
   )
