@@ -51,6 +51,20 @@ it.effect("a folder is unlocked when its scope closes", () =>
   })
 )
 
+it.effect("a process whose working directory is gone ends, instead of trying to make a relative folder for ever", () =>
+  Effect.gen(function* () {
+    const path = yield* folder
+    const holds = `cd "$0" && rmdir "$0" && exec "$1" "$2" a/b`
+    const holder = join(import.meta.dirname, "../support/bridges/FolderHolder.ts")
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn("sh", ["-c", holds, path, globalThis.process.execPath, holder])),
+      kill
+    )
+    const [code] = yield* Effect.promise(() => once(child, "exit"))
+    assert.strictEqual(code, 1)
+  })
+)
+
 for (const [what, name, mode] of [
   ["a state folder", "", 0o750],
   ["a key", "key.json", 0o640]

@@ -132,8 +132,9 @@ const make = (folder: string) => {
 }
 
 const create = async (folder: string) => {
-  const first = await fs.mkdir(folder, { recursive: true, mode: 0o700 })
-  if (first !== undefined) await syncFolder(dirname(resolve(first)))
+  // Resolved, because in a working directory that was removed Node would try a relative path for ever.
+  const first = await fs.mkdir(resolve(folder), { recursive: true, mode: 0o700 })
+  if (first !== undefined) await syncFolder(dirname(first))
 }
 
 /** Refuses a folder that other accounts can open, instead of fixing its mode: the secret may have been read already. */
